@@ -1,0 +1,32 @@
+# Two commands: `make demo` and `make test`. Each does all its own set-up in .venv.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+INSTALLED := $(VENV)/.installed
+
+.PHONY: demo test lint check-datasets bench clean
+
+$(INSTALLED): pyproject.toml constraints.txt
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[all,dev]"
+	touch $@
+
+demo: $(INSTALLED)
+	$(BIN)/fewtask demo
+
+lint: $(INSTALLED)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+test: lint
+	$(BIN)/pytest
+
+check-datasets: $(INSTALLED)
+	$(BIN)/python benchmarks/check_datasets.py
+
+bench: $(INSTALLED)
+	$(BIN)/fewtask bench
+
+clean:
+	rm -rf $(VENV) build src/*.egg-info

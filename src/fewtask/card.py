@@ -1,0 +1,64 @@
+"""The card of a saved run: what it is, how it fared, how to use it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fewtask.pool import SPLITS, Dataset
+from fewtask.settings import RunSettings
+
+
+def card(settings: RunSettings, record: dict[str, Any], dataset: Dataset) -> str:
+    """Markdown for the run's README.md."""
+    e = settings.episode
+    lines = [
+        f"# {settings.method} on {settings.dataset}, seed {settings.seed}",
+        "",
+        f"A few-task meta-learner made by fewtask: shown {e.shot} examples of each "
+        f"of {e.way} classes of a new task, it labels the rest.",
+        "",
+        "| | |",
+        "|---|---|",
+        f"| validation accuracy | {100 * record['validation']['accuracy']:.2f} % (selected at step "
+        f"{record['selected_step']}) |",
+    ]
+    if "test" in record:
+        test = record["test"]
+        lines.append(
+            f"| test accuracy | {100 * test['accuracy']:.2f} ± {100 * test['interval']:.2f} % over "
+            f"{test['episodes']} episodes |"
+        )
+    lines += [
+        f"| encoder | {settings.encoder.name}, input {tuple(dataset.input_shape)} |",
+        f"| training | {settings.train.steps} steps, {record['seconds']:.0f} s |",
+        f"| made with | fewtask {record['environment']['fewtask']}, torch {record['environment']['torch']} |",
+        "",
+    ]
+    if "test" in record:
+        lines += ["## Test tasks", "", "| task | episodes | accuracy |", "|---|---:|---:|"]
+        lines += [
+            f"| {t['task']} | {t['episodes']} | {100 * t['accuracy']:.2f} ± {100 * t['interval']:.2f} % |"
+            for t in record["test"]["tasks"]
+        ]
+        lines += ["", "The intervals are over episodes of these tasks: they do not speak of other tasks or seeds.", ""]
+    lines += ["## Tasks it learned from", ""]
+    for split in SPLITS[:2]:
+        pool = dataset.split(split)
+        names = [t.name for t in pool.tasks] if not pool.is_class_pool else list(pool.class_names)
+        lines.append(f"- {split}: {', '.join(names)}")
+    lines += [
+        "",
+        "## Use",
+        "",
+        "```",
+        "fewtask evaluate THIS_FOLDER",
+        "```",
+        "",
+        "```python",
+        "from fewtask import load_run",
+        'method = load_run("THIS_FOLDER")',
+        "embedding = method.embed(rows)   # [M, D]",
+        "```",
+        "",
+    ]
+    return "\n".join(lines)

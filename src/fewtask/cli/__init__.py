@@ -1,0 +1,59 @@
+"""The command line: one module a command, each with `main(argv) -> exit code`."""
+
+from __future__ import annotations
+
+import os
+import sys
+from importlib import import_module
+
+from fewtask import __version__
+from fewtask.errors import FewtaskError, unknown
+
+COMMANDS = {
+    "demo": "train ProtoNet and Meta-Interpolation on rainbow digits and compare them (about 4 minutes)",
+    "train": "train a method on a data set and save the run; continues a run that was interrupted",
+    "evaluate": "evaluate a saved run on its test tasks",
+    "list": "list data sets, methods or presets",
+    "data": "list, prepare, verify or show data sets",
+}
+
+HELP = """\
+fewtask {version}: learn to classify from a handful of examples, from a handful of related tasks.
+
+usage: fewtask COMMAND [ARGUMENTS]      fewtask COMMAND --help explains each
+
+commands
+{commands}
+
+first steps
+  fewtask demo                                                        see what it does
+  fewtask train rainbow-digits --method protonet --seed 0 --out runs/first
+  fewtask evaluate runs/first
+"""
+
+
+def main(argv: list[str] | None = None) -> int:
+    argv = sys.argv[1:] if argv is None else argv
+    if not argv or argv[0] in ("-h", "--help", "help"):
+        width = max(map(len, COMMANDS))
+        lines = "\n".join(f"  {name:<{width}}  {text}" for name, text in COMMANDS.items())
+        print(HELP.format(version=__version__, commands=lines))
+        return 0
+    if argv[0] in ("-V", "--version"):
+        print(f"fewtask {__version__}")
+        return 0
+    try:
+        if argv[0] not in COMMANDS:
+            raise unknown("command", argv[0], COMMANDS)
+        code: int = import_module(f"fewtask.cli.{argv[0]}").main(argv[1:])
+        return code
+    except FewtaskError as error:
+        print(f"fewtask: {error}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        print("fewtask: stopped", file=sys.stderr)
+        return 130
+    except BrokenPipeError:
+        # The reader of a pipe has gone (`fewtask list methods | head`): nothing to say, and no traceback at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0

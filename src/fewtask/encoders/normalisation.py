@@ -1,0 +1,90 @@
+"""BatchNorm that knows about episodes and about passes that must not touch its running statistics."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+
+class EpisodeBatchNorm(nn.Module):
+    """BatchNorm over rows [M, C, ...] with two more states, set by `normalising`.
+
+    groups: the M rows are so many equal runs (episodes) that are normalised each by itself, in one pass.
+    update: whether this pass moves the running statistics.
+
+    Parameter and buffer names are those of torch's BatchNorm, which `convert` replaces.
+    """
+
+    running_mean: Tensor
+    running_var: Tensor
+
+    def __init__(self, features: int, eps: float = 1e-5, momentum: float = 0.1) -> None:
+        super().__init__()
+        self.features, self.eps, self.momentum = features, eps, momentum
+        self.weight = nn.Parameter(torch.ones(features))
+        self.bias = nn.Parameter(torch.zeros(features))
+        self.register_buffer("running_mean", torch.zeros(features))
+        self.register_buffer("running_var", torch.ones(features))
+        self.groups = 1
+        self.update = True
+
+    def forward(self, x: Tensor) -> Tensor:
+        if not self.training:
+            return F.batch_norm(x, self.running_mean, self.running_var, self.weight, self.bias, False, 0.0, self.eps)
+        if self.groups == 1:
+            mean, var = (self.running_mean, self.running_var) if self.update else (None, None)
+            return F.batch_norm(x, mean, var, self.weight, self.bias, True, self.momentum, self.eps)
+        return self._grouped(x)
+
+    def _grouped(self, x: Tensor) -> Tensor:
+        """Each group's rows side by side as channels: [G * m, C, ...] -> [m, G * C, ...] and back."""
+        groups, count = self.groups, x.shape[0] // self.groups
+        rest = x.shape[2:]
+        wide = x.reshape(groups, count, self.features, *rest).transpose(0, 1)
+        wide = wide.reshape(count, groups * self.features, *rest)
+        mean = var = None
+        if self.update:
+            # Gathers this pass's statistics of every group; their mean moves the running ones.
+            mean, var = x.new_zeros(groups * self.features), x.new_zeros(groups * self.features)
+        out = F.batch_norm(wide, mean, var, self.weight.repeat(groups), self.bias.repeat(groups), True, 1.0, self.eps)
+        if mean is not None and var is not None:
+            self.running_mean.lerp_(mean.view(groups, -1).mean(0), self.momentum)
+            self.running_var.lerp_(var.view(groups, -1).mean(0), self.momentum)
+        out = out.reshape(count, groups, self.features, *rest).transpose(0, 1)
+        return out.reshape(x.shape)
+
+    def extra_repr(self) -> str:
+        return f"{self.features}, eps={self.eps}, momentum={self.momentum}"
+
+
+def convert(module: nn.Module) -> nn.Module:
+    """A module with every torch BatchNorm replaced by an EpisodeBatchNorm that has its weights."""
+    if isinstance(module, nn.BatchNorm1d | nn.BatchNorm2d | nn.BatchNorm3d):
+        new = EpisodeBatchNorm(module.num_features, module.eps, 0.1 if module.momentum is None else module.momentum)
+        new.load_state_dict(
+            {name: value for name, value in module.state_dict().items() if name != "num_batches_tracked"}
+        )
+        return new
+    for name, child in module.named_children():
+        replaced = convert(child)
+        if replaced is not child:
+            setattr(module, name, replaced)
+    return module
+
+
+@contextmanager
+def normalising(module: nn.Module, *, update: bool = True, groups: int = 1) -> Iterator[None]:
+    """Within the block, BatchNorm treats rows as `groups` runs and moves its running statistics or not."""
+    layers = [layer for layer in module.modules() if isinstance(layer, EpisodeBatchNorm)]
+    before = [(layer.update, layer.groups) for layer in layers]
+    for layer in layers:
+        layer.update, layer.groups = update, groups
+    try:
+        yield
+    finally:
+        for layer, (old_update, old_groups) in zip(layers, before):
+            layer.update, layer.groups = old_update, old_groups

@@ -1,0 +1,38 @@
+"""Errors that a user can act on: each says what is wrong and what was needed.
+
+The command line prints the message of any of these as one sentence and exits non-zero; everything else is a
+defect of fewtask and shows its traceback.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+
+class FewtaskError(Exception):
+    """Base of every error that fewtask raises on purpose."""
+
+
+class TaskError(FewtaskError):
+    """A task or class cannot give the episode that was asked for."""
+
+
+class SettingsError(FewtaskError):
+    """Settings that do not exist or do not fit together."""
+
+
+class DataError(FewtaskError):
+    """Raw or prepared data are missing, damaged or not in the publisher's form."""
+
+
+class RunError(FewtaskError):
+    """A run folder cannot be read, written or continued."""
+
+
+def unknown(kind: str, name: str, known: Iterable[str], error: type[FewtaskError] = SettingsError) -> FewtaskError:
+    """An error for a name that is not in a registry, with the nearest known names."""
+    names = sorted(known)
+    near = difflib.get_close_matches(name, names, n=1, cutoff=0.5)
+    hint = f"did you mean '{near[0]}'? " if near else ""
+    return error(f"unknown {kind} '{name}': {hint}known are {', '.join(names)}")

@@ -1,0 +1,96 @@
+"""Accuracy on a fixed list of episodes, with its interval and a row a task.
+
+In evaluation a row's embedding does not depend on its episode, so each row is embedded once and the episodes
+are gathered from the embeddings.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from fewtask.episode_list import EpisodeList
+from fewtask.methods.base import Method
+from fewtask.pool import TaskPool
+
+ROWS_AT_ONCE = 1024
+EPISODES_AT_ONCE = 50
+
+
+@dataclass(frozen=True)
+class TaskScore:
+    task: str
+    episodes: int
+    accuracy: float
+    interval: float
+
+
+@dataclass(frozen=True)
+class Score:
+    """Mean over episodes with the half-width of its 95 % interval.
+
+    The interval is over episodes of these very tasks: it says how well the mean is known on them, not how the
+    method fares on other tasks or with another seed.
+    """
+
+    accuracy: float
+    interval: float
+    loss: float
+    episodes: int
+    tasks: tuple[TaskScore, ...]
+
+    def as_dict(self) -> dict[str, Any]:
+        values = asdict(self)
+        values["tasks"] = list(values["tasks"])
+        return values
+
+
+@torch.no_grad()
+def embed_rows(method: Method, pool: TaskPool, index: np.ndarray) -> Tensor:
+    """Embeddings of the given rows, [M, D]."""
+    chunks = np.array_split(index, max(1, math.ceil(len(index) / ROWS_AT_ONCE)))
+    return torch.cat([method.embed(pool.gather(chunk)) for chunk in chunks])
+
+
+def episode_scores(method: Method, pool: TaskPool, episodes: EpisodeList) -> tuple[np.ndarray, np.ndarray]:
+    """Accuracy [E] and loss [E] of each episode."""
+    was_training = method.training
+    method.eval()
+    used, inverse = np.unique(episodes.rows, return_inverse=True)
+    z = embed_rows(method, pool, used)
+    position = torch.from_numpy(inverse.reshape(episodes.rows.shape)).to(z.device)
+    K, per_class = position.shape[1:]
+    labels = torch.arange(K, device=z.device).repeat_interleave(per_class - episodes.shot)
+    accuracies, losses = [], []
+    for chunk in position.split(EPISODES_AT_ONCE):
+        support = z[chunk[:, :, : episodes.shot]]
+        query = z[chunk[:, :, episodes.shot :]].flatten(1, 2)
+        logits = method.logits(support, query).detach()
+        accuracies.append((logits.argmax(-1) == labels).float().mean(1))
+        losses.append(F.cross_entropy(logits.transpose(1, 2), labels.expand(len(logits), -1), reduction="none").mean(1))
+    method.train(was_training)
+    return torch.cat(accuracies).cpu().numpy().astype(np.float64), torch.cat(losses).cpu().numpy().astype(np.float64)
+
+
+def summarise(pool: TaskPool, episodes: EpisodeList, accuracies: np.ndarray, losses: np.ndarray) -> Score:
+    rows = []
+    for index, task in enumerate(pool.tasks):
+        own = accuracies[episodes.tasks == index]
+        if len(own):
+            rows.append(TaskScore(task.name, len(own), float(own.mean()), half_width(own)))
+    return Score(float(accuracies.mean()), half_width(accuracies), float(losses.mean()), len(accuracies), tuple(rows))
+
+
+def evaluate(method: Method, pool: TaskPool, episodes: EpisodeList) -> Score:
+    return summarise(pool, episodes, *episode_scores(method, pool, episodes))
+
+
+def half_width(values: np.ndarray) -> float:
+    """Half of the 95 % confidence interval of a mean over many values."""
+    return float(1.96 * values.std(ddof=1) / math.sqrt(len(values))) if len(values) > 1 else 0.0

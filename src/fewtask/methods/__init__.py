@@ -1,0 +1,43 @@
+"""The methods, by name. Adding one is one file in this folder and one line here."""
+
+from __future__ import annotations
+
+from fewtask.errors import unknown
+from fewtask.methods.base import Method, Step
+from fewtask.methods.centroid import Centroid
+from fewtask.methods.fomaml import FOMAML, FOMAMLWithMetaInterpolation, FOMAMLWithMLTI
+from fewtask.methods.meta_interpolation import MetaInterpolation
+from fewtask.methods.metamix import MetaMix
+from fewtask.methods.metareg import MetaReg
+from fewtask.methods.mlti import MLTI
+from fewtask.methods.protonet import ProtoNet
+from fewtask.methods.protonet_st import ProtoNetST
+from fewtask.settings import RunSettings
+
+__all__ = ["METHODS", "Method", "Step", "get_method", "make_method"]
+
+METHODS: dict[str, type[Method]] = {
+    method.name: method
+    for method in (
+        Centroid,
+        ProtoNet,
+        MetaReg,
+        MetaMix,
+        MLTI,
+        ProtoNetST,
+        MetaInterpolation,
+        FOMAML,
+        FOMAMLWithMLTI,
+        FOMAMLWithMetaInterpolation,
+    )
+}
+
+
+def get_method(name: str) -> type[Method]:
+    if name not in METHODS:
+        raise unknown("method", name, METHODS)
+    return METHODS[name]
+
+
+def make_method(settings: RunSettings, input_shape: tuple[int, ...]) -> Method:
+    return get_method(settings.method)(settings, input_shape)

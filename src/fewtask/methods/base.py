@@ -1,0 +1,138 @@
+"""The interface of a method: how it draws episodes, its losses, and how it labels queries."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import ClassVar
+
+import torch
+from torch import Tensor, nn
+
+from fewtask.encoders import make_encoder
+from fewtask.encoders.normalisation import normalising
+from fewtask.episodes import Episode
+from fewtask.methods.metric import accuracy, class_mean, cross_entropy, prototype_logits
+from fewtask.pool import TaskPool
+from fewtask.sampler import EpisodeSampler
+from fewtask.settings import RunSettings
+
+
+@dataclass(frozen=True)
+class Step:
+    """What a training step computed: the loss to minimise and the accuracy on its queries."""
+
+    loss: Tensor
+    accuracy: Tensor
+
+
+class Method(nn.Module):
+    """A Prototypical Network by default; other methods replace what they do differently.
+
+    θ (`inner`) is trained on the training loss. λ (`outer`) is trained on the validation loss by hypergradients
+    where `bilevel`, or together with θ where `joint`.
+    """
+
+    name: ClassVar[str]
+    summary: ClassVar[str]
+    groups: ClassVar[tuple[str, ...]] = ()
+    """Groups of settings, besides the common ones, that this method uses."""
+    trained: ClassVar[bool] = True
+
+    def __init__(self, settings: RunSettings, input_shape: tuple[int, ...]) -> None:
+        super().__init__()
+        self.settings = settings
+        self.encoder = make_encoder(settings.encoder, input_shape)
+
+    # Parameters
+
+    @property
+    def bilevel(self) -> bool:
+        return False
+
+    @property
+    def joint(self) -> bool:
+        return False
+
+    def inner(self) -> list[nn.Parameter]:
+        """θ."""
+        return list(self.encoder.parameters())
+
+    def outer(self) -> list[nn.Parameter]:
+        """λ."""
+        return []
+
+    def project(self) -> None:
+        """Brings λ back to where it is allowed, after an update."""
+
+    def check(self, train: TaskPool, validation: TaskPool) -> None:
+        """Raises SettingsError for settings that cannot work on these tasks, before training starts."""
+
+    def prepare(self, train: TaskPool, validation: TaskPool) -> None:
+        """Whatever is found from the data before the first step."""
+
+    # Training
+
+    def draw(self, sampler: EpisodeSampler) -> list[Episode]:
+        """The episodes of one step: the first to be learned, then its partners in augmentation."""
+        e = self.settings.episode
+        return [sampler.sample(e.batch, e.way, e.shot, e.query)]
+
+    def training_loss(self, episodes: list[Episode]) -> Step:
+        """L_tr of a batch, with its graph."""
+        return self.episode_loss(episodes[0])
+
+    def validation_loss(self, episode: Episode) -> Tensor:
+        """L_V, the outer objective: as in training, but running statistics stay untouched."""
+        return self.episode_loss(episode, update=False).loss
+
+    def episode_loss(self, episode: Episode, update: bool = True) -> Step:
+        """The loss of plain episodes (Eq. 2); `update` moves the running statistics."""
+        support, query = self.encode(episode, update)
+        return self.step(class_mean(support), query, episode.labels())
+
+    def step(self, prototypes: Tensor, query: Tensor, labels: Tensor) -> Step:
+        """[B, K, D], [B, M, D], [M] -> loss and accuracy."""
+        logits = prototype_logits(prototypes, query, self.settings.model.distance)
+        return Step(cross_entropy(logits, labels), accuracy(logits, labels))
+
+    def encode(self, episode: Episode, update: bool = True) -> tuple[Tensor, Tensor]:
+        """Support [B, K, N, D] and queries [B, K * Q, D] of plain episodes, in one pass."""
+        rows = join(episode.support, episode.query)
+        with self.passes(episode.batch, update=update):
+            z = self.features(rows.flatten(0, 1))
+        return part(z, episode)
+
+    def features(self, rows: Tensor) -> Tensor:
+        """f̂: rows [M, ...] to embeddings [M, D]."""
+        return self.encoder(rows)
+
+    @contextmanager
+    def passes(self, batch: int, *, update: bool) -> Iterator[None]:
+        """BatchNorm for a pass over the rows of `batch` episodes, by the settings."""
+        groups = batch if self.settings.model.normalisation == "episode" else 1
+        with normalising(self.encoder, update=update, groups=groups):
+            yield
+
+    # Prediction
+
+    def embed(self, rows: Tensor) -> Tensor:
+        """Rows [M, ...] to what `logits` takes, [M, D]; in evaluation a row's embedding is made once."""
+        return self.features(rows)
+
+    def logits(self, support: Tensor, query: Tensor) -> Tensor:
+        """Embedded support [E, K, N, D] and queries [E, M, D] to scores [E, M, K]."""
+        return prototype_logits(class_mean(support), query, self.settings.model.distance)
+
+
+def join(*sets: Tensor) -> Tensor:
+    """Rows of the same episodes side by side: tensors [B, K, n, ...] -> [B, sum of K * n, ...]."""
+    return torch.cat([s.flatten(1, 2) for s in sets], dim=1)
+
+
+def part(z: Tensor, episode: Episode) -> tuple[Tensor, Tensor]:
+    """Embeddings of joined support and queries apart again: [B, K, N, D] and [B, K * Q, D]."""
+    z = z.view(episode.batch, -1, z.shape[-1])
+    count = episode.way * episode.shot
+    return z[:, :count].unflatten(1, (episode.way, episode.shot)), z[:, count:]

@@ -1,0 +1,179 @@
+"""First-order MAML (Finn et al., ICML 2017), alone, with MLTI and with Meta-Interpolation.
+
+The encoder and a linear head take a few gradient steps on the support set. First order drops ∂²L_s/∂θ²: the
+adapted weights are θ minus a constant, so the gradient at the adapted weights is the gradient of θ. λ acts
+through the interpolated support of the inner steps, so ∂²L_s/∂θ∂λ stays.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import ClassVar
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+from torch.func import functional_call, vmap
+
+from fewtask.episodes import Episode
+from fewtask.methods.base import Method, Step
+from fewtask.methods.meta_interpolation import MetaInterpolation
+from fewtask.methods.metric import accuracy, mixing_weight
+from fewtask.methods.mlti import MLTI
+from fewtask.settings import RunSettings
+
+Weights = dict[str, Tensor]
+Scores = Callable[[Weights, int], Tensor]
+"""Scores [K * n, K], the rows of each class together, of the b-th episode with given weights."""
+
+
+class FOMAML(Method):
+    """Each episode adapts its own copy of θ on its support and is judged on its queries."""
+
+    name = "fomaml"
+    summary = "first-order MAML: gradient steps of encoder and linear head on the support set"
+    groups: ClassVar[tuple[str, ...]] = ("adaptation",)
+
+    def __init__(self, settings: RunSettings, input_shape: tuple[int, ...]) -> None:
+        super().__init__(settings, input_shape)
+        self.head = nn.Linear(self.encoder.embedding, settings.episode.way)
+        nn.init.zeros_(self.head.weight)
+        nn.init.zeros_(self.head.bias)
+
+    def inner(self) -> list[nn.Parameter]:
+        return [*self.encoder.parameters(), *self.head.parameters()]
+
+    def episode_loss(self, episode: Episode, update: bool = True) -> Step:
+        return self.adapted_loss(
+            episode.batch,
+            lambda weights, b: self.plain(weights, episode.support[b], update=False),
+            lambda weights, b: self.plain(weights, episode.query[b], update=update),
+        )
+
+    def adapted_loss(self, batch: int, support: Scores, query: Scores) -> Step:
+        """Mean query loss after adaptation on the support, one episode after the other."""
+        losses, rates = [], []
+        for b in range(batch):
+            weights: Weights = self.weights()
+            for _ in range(self.settings.adaptation.steps):
+                weights = self.inner_step(weights, support, b)
+            scores = query(weights, b)
+            losses.append(class_loss(scores))
+            rates.append(accuracy(scores, _labels(scores)))
+        return Step(torch.stack(losses).mean(), torch.stack(rates).mean())
+
+    def inner_step(self, weights: Weights, support: Scores, b: int) -> Weights:
+        # Fresh leaves: the step depends on λ but, to first order, not on θ.
+        here = {name: w.detach().requires_grad_() for name, w in weights.items()}
+        keeps_graph = any(p.requires_grad for p in self.outer())
+        slopes = torch.autograd.grad(class_loss(support(here, b)), list(here.values()), create_graph=keeps_graph)
+        rate = self.settings.adaptation.lr
+        return {name: w - rate * g for (name, w), g in zip(weights.items(), slopes)}
+
+    def weights(self) -> Weights:
+        """θ by name."""
+        inner = {id(p) for p in self.inner()}
+        return {name: p for name, p in self.named_parameters() if id(p) in inner}
+
+    def plain(self, weights: Weights, rows: Tensor, update: bool) -> Tensor:
+        """Scores of rows [K, n, ...] as they are."""
+        with self.passes(1, update=update):
+            return self.compute(weights, lambda: self.head(self.features(rows.flatten(0, 1))))
+
+    def compute(self, weights: Weights, computation: Callable[[], Tensor]) -> Tensor:
+        """Runs a computation of this module with other weights in place of θ."""
+        return functional_call(self, weights, (computation,))
+
+    def forward(self, computation: Callable[[], Tensor]) -> Tensor:
+        return computation()
+
+    def embed(self, rows: Tensor) -> Tensor:
+        """Rows themselves: adapted weights differ from episode to episode."""
+        return rows
+
+    def logits(self, support: Tensor, query: Tensor) -> Tensor:
+        """Adapts on each support set [E, K, N, ...] and scores its queries [E, M, ...] -> [E, M, K]."""
+        a = self.settings.adaptation
+        start = {name: w.detach() for name, w in self.weights().items()}
+
+        def loss(weights: Weights, rows: Tensor) -> Tensor:
+            return class_loss(self.plain(weights, rows, update=False))
+
+        def adapted(rows: Tensor, queries: Tensor) -> Tensor:
+            weights = start
+            for _ in range(a.test_steps):
+                slopes = torch.func.grad(loss)(weights, rows)
+                weights = {name: w - a.lr * slopes[name] for name, w in weights.items()}
+            return self.plain(weights, queries.unsqueeze(1), update=False)
+
+        return vmap(adapted, chunk_size=16)(support, query)
+
+
+class FOMAMLWithMLTI(FOMAML, MLTI):
+    """Support and queries of two tasks are mixed before the inner steps."""
+
+    name = "fomaml-mlti"
+    summary = "first-order MAML on tasks mixed by MLTI"
+    groups = ("adaptation", "interpolation", "mixup")
+
+    def cross_task_loss(self, first: Episode, second: Episode) -> Step:
+        weight = mixing_weight(self.settings.mixup.alpha, first.support.device)
+        layer = self.step_layer()
+
+        def mixed(weights: Weights, one: Tensor, two: Tensor) -> Tensor:
+            def computation() -> Tensor:
+                h, other = self.encoder.lower(torch.cat([one, two]).flatten(0, 1), layer).chunk(2)
+                return self.head(self.encoder.upper(weight * h + (1 - weight) * other, layer))
+
+            with self.passes(1, update=not self.settings.model.clean_statistics):
+                return self.compute(weights, computation)
+
+        return self.adapted_loss(
+            first.batch,
+            lambda weights, b: mixed(weights, first.support[b], second.support[b]),
+            lambda weights, b: mixed(weights, first.query[b], second.query[b]),
+        )
+
+
+class FOMAMLWithMetaInterpolation(FOMAML, MetaInterpolation):
+    """The inner steps see the support interpolated by φ_λ with another task's."""
+
+    name = "fomaml-meta-interpolation"
+    summary = "first-order MAML whose inner steps see supports interpolated by the set function"
+    groups = ("adaptation", "hyper", "set_function", "interpolation")
+
+    def training_loss(self, episodes: list[Episode]) -> Step:
+        first = episodes[0]
+
+        def mixed(weights: Weights, b: int) -> Tensor:
+            def computation() -> Tensor:
+                members, _ = self.lower([_one(e, b) for e in episodes])
+                return self.head(self.upper_mixed(members).flatten(0, 2))
+
+            return self.compute(weights, computation)
+
+        mix = self.adapted_loss(first.batch, mixed, lambda weights, b: self.plain(weights, first.query[b], update=True))
+        if not self.settings.interpolation.singleton_loss:
+            return mix
+        singleton = self.episode_loss(first)
+        return Step(0.5 * (singleton.loss + mix.loss), singleton.accuracy)
+
+
+def class_loss(scores: Tensor) -> Tensor:
+    """Cross-entropy of scores [K * n, K] whose rows stand class by class."""
+    return F.cross_entropy(scores, _labels(scores))
+
+
+def _labels(scores: Tensor) -> Tensor:
+    rows, classes = scores.shape
+    return torch.arange(classes, device=scores.device).repeat_interleave(rows // classes)
+
+
+def _one(episode: Episode, b: int) -> Episode:
+    """The b-th episode's support alone, without queries."""
+    return Episode(
+        episode.support[b : b + 1],
+        episode.query[b : b + 1, :, :0],
+        episode.tasks[b : b + 1],
+        episode.classes[b : b + 1],
+    )

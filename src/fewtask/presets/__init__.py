@@ -1,0 +1,38 @@
+"""Named settings, one TOML file each.
+
+A preset names its data set and holds the settings shared by all methods; `[methods.NAME]` tables hold what differs.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from importlib import resources
+from typing import Any
+
+from fewtask.errors import SettingsError, unknown
+from fewtask.settings import RunSettings, update
+
+
+def preset_names() -> list[str]:
+    files = resources.files(__package__)
+    return sorted(item.name.removesuffix(".toml") for item in files.iterdir() if item.name.endswith(".toml"))
+
+
+def read_preset(name: str) -> dict[str, Any]:
+    known = preset_names()
+    if name not in known:
+        narrower = [other for other in known if other.startswith(f"{name}-")]
+        if narrower:
+            raise SettingsError(f"'{name}' has several presets, name one: {', '.join(narrower)}")
+        raise unknown("data set or preset", name, known)
+    return tomllib.loads(resources.files(__package__).joinpath(f"{name}.toml").read_text(encoding="utf-8"))
+
+
+def load_preset(name: str, method: str) -> RunSettings:
+    """The settings of a preset for a method."""
+    values = read_preset(name)
+    values.pop("about", None)
+    per_method = values.pop("methods", {})
+    values.setdefault("dataset", name)
+    settings = update(RunSettings(method=method), values)
+    return update(settings, per_method.get(method, {}))

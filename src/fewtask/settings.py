@@ -1,0 +1,276 @@
+"""Settings of a run: frozen dataclasses, the one definition behind Python, command line, saved runs and docs.
+
+Each group belongs to one concern. A method names the groups that it uses; the others take no part in the
+identity of its runs (see `identity`).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from fewtask.errors import SettingsError, unknown
+
+OptimizerName = Literal["adam", "adamw", "sgd"]
+ScheduleName = Literal["constant", "linear"]
+
+
+@dataclass(frozen=True)
+class DataSettings:
+    """Which rows make up the tasks."""
+
+    seed: int = 0
+    """Seed of every choice of rows; apart from the run's seed, so that all methods see the same rows."""
+    max_per_class: int | None = None
+    """At most so many rows a class, where the data set limits them; unset: the data set's own default."""
+    features: str | None = None
+    """Kind of features, where a data set offers several; unset: the data set's own default."""
+    strict: bool = False
+    """Leak-free variant: molecules, recordings or hypotheses are divided, not only tasks."""
+    train_classes: int | None = None
+    """Use only the first so many meta-training classes of a class pool."""
+    validation_classes: int | None = None
+    """Use only the first so many meta-validation classes of a class pool."""
+    train_on_validation: bool = False
+    """Add the meta-validation tasks to meta-training: the extra row that shows what their labels are worth."""
+    halve_validation: bool = False
+    """Give the set function one half of each validation class and the selection of weights the other."""
+
+
+@dataclass(frozen=True)
+class EpisodeSettings:
+    """Size of the episodes."""
+
+    way: int = 5
+    """Classes an episode (K)."""
+    shot: int = 5
+    """Support rows a class (N)."""
+    query: int = 10
+    """Query rows a class in meta-training (Q)."""
+    batch: int = 4
+    """Episodes a step (B)."""
+
+
+@dataclass(frozen=True)
+class EncoderSettings:
+    """The network that embeds rows."""
+
+    name: str = "mlp"
+    """conv4, mlp, residual-mlp, text-head, or electra."""
+    width: int = 500
+    """Width of the hidden and the output layers; for conv4 the number of filters."""
+    scale: float = 5.0
+    """residual-mlp: length of the normalised input."""
+    path: str = "google/electra-small-discriminator"
+    """electra: name or folder of the pretrained model."""
+
+
+@dataclass(frozen=True)
+class ModelSettings:
+    """How embeddings become predictions, and how they are normalised."""
+
+    distance: Literal["squared-euclidean", "euclidean"] = "squared-euclidean"
+    """Distance between a query and a prototype."""
+    normalisation: Literal["joint", "episode"] = "joint"
+    """BatchNorm statistics in training: over the whole batch of episodes, or each episode by itself."""
+    clean_statistics: bool = True
+    """Running statistics, used at test, come from un-interpolated passes only."""
+
+
+@dataclass(frozen=True)
+class OptimizerSettings:
+    """Optimiser of the encoder's weights, theta."""
+
+    name: OptimizerName = "adam"
+    lr: float = 1e-3
+    schedule: ScheduleName = "constant"
+    weight_decay: float = 0.0
+
+
+@dataclass(frozen=True)
+class HyperSettings:
+    """Outer optimisation of lambda: Algorithm 2."""
+
+    estimator: str = "neumann"
+    name: OptimizerName = "adam"
+    lr: float = 1e-4
+    schedule: ScheduleName = "linear"
+    period: int = 100
+    """Steps between two updates of lambda (S)."""
+    terms: int = 5
+    """Hessian products of the Neumann series (q)."""
+
+
+@dataclass(frozen=True)
+class SetFunctionSettings:
+    """The set function phi_lambda."""
+
+    name: str = "set-transformer"
+    """set-transformer, deep-sets, or mean."""
+    hidden: int = 1024
+    """Width of its hidden layers (d_h)."""
+    heads: int = 4
+    dropout: float = 0.1
+
+
+@dataclass(frozen=True)
+class InterpolationSettings:
+    """Where and how tasks are interpolated."""
+
+    layer: int = 1
+    """Layer after which features are interpolated, 0 (the input) to L (the output)."""
+    pairs: Literal["all", "matched"] = "all"
+    """Every support pair of a class (Eq. 3), or a random one-to-one matching: several times cheaper."""
+    strategy: Literal["support", "query", "support+query", "support+noise"] = "support"
+    cardinality: int = 2
+    """Elements of an interpolated set, each from another task."""
+    bilevel: bool = True
+    """Learn lambda on validation tasks; otherwise jointly with theta."""
+    singleton_loss: bool = True
+    """Also train on the original tasks."""
+
+
+@dataclass(frozen=True)
+class MixupSettings:
+    """Manifold Mixup of MetaMix and MLTI."""
+
+    alpha: float = 0.5
+    """Beta(alpha, alpha) of the mixing weight: 0.5 for features, 2 for images."""
+    cross_task: float = 0.5
+    """MLTI: probability of mixing two tasks in a step, against training on the tasks as they are."""
+    within_task: float = 0.0
+    """MLTI: probability of mixing a task's queries with its own support, as MetaMix does."""
+    random_layer: bool = False
+    """Mix at a random layer up to the interpolation layer instead of always there."""
+    label_sharing: bool = False
+    """MLTI: tasks have the same classes, which are mixed class by class."""
+    cutmix: bool = False
+    """MLTI: paste rectangles of images instead of mixing at a layer."""
+
+
+@dataclass(frozen=True)
+class MetaRegSettings:
+    """Learned l2 coefficients."""
+
+    initial: float = 1e-5
+    """Coefficient of every weight at the start."""
+
+
+@dataclass(frozen=True)
+class AdaptationSettings:
+    """Inner steps of FOMAML."""
+
+    steps: int = 5
+    """Gradient steps on the support set in training."""
+    test_steps: int = 10
+    """Gradient steps on the support set at test."""
+    lr: float = 0.01
+
+
+@dataclass(frozen=True)
+class CentroidSettings:
+    """Prototypes of the input itself."""
+
+    preparation: Literal["auto", "raw", "standardised", "unit"] = "auto"
+    """What happens to the rows first; auto chooses on meta-validation."""
+
+
+@dataclass(frozen=True)
+class TrainSettings:
+    """Length of the run, validation and selection."""
+
+    steps: int = 10_000
+    validate_every: int = 250
+    validation_episodes: int = 1_000
+    average: float = 0.0
+    """Decay of an exponential average of theta that is validated, selected and saved instead; 0: off."""
+    log_every: int = 50
+    checkpoint_every: int = 250
+
+
+@dataclass(frozen=True)
+class EvaluationSettings:
+    """Meta-test, and the episodes of meta-validation."""
+
+    episodes: int = 3_000
+    query: int = 15
+    """Query rows a class in validation and test."""
+    seed: int = 0
+    """Seed of the list of episodes: the same for every method and every run."""
+
+
+@dataclass(frozen=True)
+class RunSettings:
+    """Everything that a run depends on."""
+
+    dataset: str = "rainbow-digits"
+    method: str = "meta-interpolation"
+    seed: int = 0
+    data: DataSettings = field(default_factory=DataSettings)
+    episode: EpisodeSettings = field(default_factory=EpisodeSettings)
+    encoder: EncoderSettings = field(default_factory=EncoderSettings)
+    model: ModelSettings = field(default_factory=ModelSettings)
+    optimizer: OptimizerSettings = field(default_factory=OptimizerSettings)
+    hyper: HyperSettings = field(default_factory=HyperSettings)
+    set_function: SetFunctionSettings = field(default_factory=SetFunctionSettings)
+    interpolation: InterpolationSettings = field(default_factory=InterpolationSettings)
+    mixup: MixupSettings = field(default_factory=MixupSettings)
+    metareg: MetaRegSettings = field(default_factory=MetaRegSettings)
+    adaptation: AdaptationSettings = field(default_factory=AdaptationSettings)
+    centroid: CentroidSettings = field(default_factory=CentroidSettings)
+    train: TrainSettings = field(default_factory=TrainSettings)
+    evaluation: EvaluationSettings = field(default_factory=EvaluationSettings)
+
+
+COMMON_GROUPS = ("data", "episode", "encoder", "model", "optimizer", "train", "evaluation")
+
+
+def to_dict(settings: RunSettings) -> dict[str, Any]:
+    return dataclasses.asdict(settings)
+
+
+def update(settings: RunSettings, changes: Mapping[str, Any]) -> RunSettings:
+    """Settings with some replaced: {"seed": 1, "train": {"steps": 100}}."""
+    return _merge(settings, changes, "")
+
+
+def from_dict(values: Mapping[str, Any]) -> RunSettings:
+    return update(RunSettings(), values)
+
+
+def _merge(node: Any, changes: Mapping[str, Any], where: str) -> Any:
+    known = {item.name: item for item in dataclasses.fields(node)}
+    replaced: dict[str, Any] = {}
+    for key, value in changes.items():
+        if key not in known:
+            raise unknown("setting", f"{where}{key}", [where + name for name in known])
+        current = getattr(node, key)
+        if dataclasses.is_dataclass(current):
+            if not isinstance(value, Mapping):
+                raise SettingsError(f"setting '{where}{key}' is a group and takes a table of settings")
+            replaced[key] = _merge(current, value, f"{where}{key}.")
+        elif isinstance(current, float) and isinstance(value, int) and not isinstance(value, bool):
+            replaced[key] = float(value)
+        else:
+            replaced[key] = value
+    return dataclasses.replace(node, **replaced)
+
+
+def identity(settings: RunSettings, groups: tuple[str, ...]) -> dict[str, Any]:
+    """The settings that make a run what it is: the common groups and those that its method uses."""
+    values = to_dict(settings)
+    kept = {key: values[key] for key in ("dataset", "method", "seed")}
+    for group in COMMON_GROUPS + groups:
+        kept[group] = values[group]
+    # How often a run is logged or saved does not change what it computes.
+    kept["train"] = {k: v for k, v in kept["train"].items() if k not in ("log_every", "checkpoint_every")}
+    return kept
+
+
+def digest(values: Mapping[str, Any]) -> str:
+    """A short name for settings: the same for the same values, whatever their order."""
+    return hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()[:16]

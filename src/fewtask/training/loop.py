@@ -1,0 +1,284 @@
+"""Meta-training: Algorithm 1."""
+
+from __future__ import annotations
+
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from fewtask.errors import RunError
+from fewtask.episode_list import EpisodeList, draw_episodes
+from fewtask.evaluation import evaluate
+from fewtask.hypergradient import hypergradient
+from fewtask.methods import Method, Step
+from fewtask.pool import Dataset, TaskPool
+from fewtask.sampler import EpisodeSampler
+from fewtask.settings import RunSettings
+from fewtask.training.history import History
+from fewtask.training.optimisers import learning_rate, make_optimiser, make_schedule
+from fewtask.training.progress import TrainingProgress
+from fewtask.training.state import Best, TrainingState
+
+
+class InterruptedRunError(RunError):
+    """Ctrl-C: the state is saved, and the message says how to go on."""
+
+
+def fit(
+    method: Method,
+    dataset: Dataset,
+    *,
+    checkpoint: Path | None = None,
+    history: History | None = None,
+    show_progress: bool | None = None,
+    on_row: Callable[[dict[str, Any]], None] | None = None,
+) -> TrainingState:
+    """Trains a method, continuing from the checkpoint if it is there, and returns the final state.
+
+    The selected weights are in `state.best`; the method itself keeps those of the last step.
+    """
+    settings, train = method.settings, method.settings.train
+    history = history or History(None)
+    outer_pool, selection_pool = dataset.validation, dataset.validation
+    if settings.data.halve_validation:
+        outer_pool, selection_pool = dataset.validation.halves(settings.data.seed)
+    state = new_state(method, dataset.train, outer_pool)
+    if checkpoint is not None and checkpoint.exists():
+        state.load(checkpoint)
+        history.rewind(state.step)
+    episodes = selection_episodes(settings, selection_pool)
+    method.train()
+    started = time.perf_counter() - state.seconds
+
+    def note(row: dict[str, Any]) -> None:
+        row = {"step": state.step, **row, "seconds": round(time.perf_counter() - started, 3)}
+        history.add(row)
+        progress.show(row)
+        if on_row is not None:
+            on_row(row)
+
+    label = f"{settings.method} on {settings.dataset}"
+    with TrainingProgress(label, train.steps, state.step, show_progress) as progress, _ctrl_c() as stop_asked:
+        while state.step < train.steps:
+            hyper_row = training_step(state)
+            progress.advance()
+            last = state.step == train.steps
+            if hyper_row:
+                note(hyper_row)
+            if state.step % train.log_every == 0 or last:
+                note(_training_row(state, started))
+            if state.step % train.validate_every == 0 or last:
+                note(validate(state, selection_pool, episodes))
+            state.seconds = time.perf_counter() - started
+            if checkpoint is not None and (state.step % train.checkpoint_every == 0 or stop_asked() or last):
+                state.save(checkpoint)
+            if stop_asked() and not last:
+                where = (
+                    "" if checkpoint is None else f" and saved in {checkpoint.parent}; run the same command to go on"
+                )
+                raise InterruptedRunError(f"stopped after step {state.step} of {train.steps}{where}")
+    return state
+
+
+def new_state(method: Method, train_pool: TaskPool, outer_pool: TaskPool) -> TrainingState:
+    settings = method.settings
+    optimiser = make_optimiser(
+        settings.optimizer.name, method.inner(), settings.optimizer.lr, settings.optimizer.weight_decay
+    )
+    outer = method.outer()
+    hyper = settings.hyper
+    hyper_optimiser = make_optimiser(hyper.name, outer, hyper.lr) if outer else None
+    updates = settings.train.steps if method.joint else settings.train.steps // hyper.period
+    return TrainingState(
+        method=method,
+        optimiser=optimiser,
+        schedule=make_schedule(settings.optimizer.schedule, optimiser, settings.train.steps),
+        hyper_optimiser=hyper_optimiser,
+        hyper_schedule=make_schedule(hyper.schedule, hyper_optimiser, updates) if hyper_optimiser else None,
+        sampler=EpisodeSampler(train_pool, (settings.seed, 1)),
+        outer_sampler=EpisodeSampler(outer_pool, (settings.seed, 2)),
+        average={name: p.detach().clone() for name, p in _theta(method)} if settings.train.average else {},
+        sums=torch.zeros(4, dtype=torch.float64, device=next(method.parameters()).device),
+    )
+
+
+def training_step(state: TrainingState) -> dict[str, Any] | None:
+    """One iteration of Algorithm 1; the numbers of the hyper-update where there was one."""
+    method, theta, lam = state.method, state.method.inner(), state.method.outer()
+    hyper_update = method.bilevel and (state.step + 1) % method.settings.hyper.period == 0
+    # λ takes part in the graph only when it is to be updated.
+    _require(lam, hyper_update or method.joint)
+    replay = Replay(method, method.draw(state.sampler))
+    step = replay.first
+    gradient = torch.autograd.grad(
+        step.loss, [*theta, *lam] if method.joint else theta, create_graph=hyper_update, allow_unused=True
+    )
+    slopes = [torch.zeros_like(p) if g is None else g for p, g in zip([*theta, *lam], gradient)]
+    row = None
+    if hyper_update:
+        # Before θ moves: the graph of L_tr belongs to this θ.
+        row = update_lambda(state, replay, theta, lam, slopes)
+    elif method.joint:
+        _apply(state.hyper_optimiser, state.hyper_schedule, lam, slopes[len(theta) :])
+        method.project()
+    _apply(state.optimiser, state.schedule, theta, slopes[: len(theta)])
+    _move_average(state)
+    squared = torch.stack(torch._foreach_norm([s.detach() for s in slopes[: len(theta)]])).pow(2).sum()
+    state.sums += torch.stack([step.loss.detach(), step.accuracy, squared, squared.new_ones(())]).double()
+    state.step += 1
+    return row
+
+
+def update_lambda(
+    state: TrainingState, replay: Replay, theta: Sequence[Tensor], lam: Sequence[Tensor], train_grad: Sequence[Tensor]
+) -> dict[str, Any]:
+    """Algorithm 2 on a batch of validation tasks, and λ's step."""
+    method, settings = state.method, state.method.settings
+    e = settings.episode
+    batch = state.outer_sampler.sample(e.batch, e.way, e.shot, e.query)
+    report: dict[str, Any] = {}
+    gradient = hypergradient(
+        settings.hyper.estimator,
+        replay,
+        method.validation_loss(batch),
+        theta,
+        lam,
+        step=learning_rate(state.optimiser),
+        terms=settings.hyper.terms,
+        train_grad=train_grad,
+        report=report,
+    )
+    _apply(state.hyper_optimiser, state.hyper_schedule, lam, gradient)
+    method.project()
+    return {"hyper": report}
+
+
+class Replay:
+    """A training loss that can be computed again: the same batch and the same random numbers.
+
+    `first` is the loss as it is computed once, in the ordinary course of things.
+    """
+
+    def __init__(self, method: Method, episodes: list[Any]) -> None:
+        self.method, self.episodes = method, episodes
+        self.random = torch.get_rng_state()
+        self.first: Step = method.training_loss(episodes)
+
+    def __call__(self) -> Tensor:
+        buffers = [b.clone() for b in self.method.buffers()]
+        with torch.random.fork_rng(devices=[]):
+            torch.set_rng_state(self.random)
+            loss = self.method.training_loss(self.episodes).loss
+        # Running statistics have seen this batch already.
+        for buffer, saved in zip(self.method.buffers(), buffers):
+            buffer.copy_(saved)
+        return loss
+
+
+def selection_episodes(settings: RunSettings, pool: TaskPool) -> EpisodeList:
+    """The validation episodes that select weights: the same for every method."""
+    e, v = settings.episode, settings.evaluation
+    return draw_episodes(pool, settings.train.validation_episodes, e.way, e.shot, v.query, v.seed)
+
+
+def validate(state: TrainingState, pool: TaskPool, episodes: EpisodeList) -> dict[str, Any]:
+    """Accuracy on validation episodes; keeps the weights if they are the best so far."""
+    method = state.method
+    with averaged(method, state.average):
+        score = evaluate(method, pool, episodes)
+        if score.accuracy > state.best.accuracy:
+            weights = {name: value.detach().clone() for name, value in method.state_dict().items()}
+            state.best = Best(state.step, score.accuracy, score.loss, weights)
+    return {"validation_loss": score.loss, "validation_accuracy": score.accuracy}
+
+
+@contextmanager
+def averaged(method: Method, average: dict[str, Tensor]) -> Iterator[None]:
+    """Within the block θ is its average."""
+    kept = {name: p.detach().clone() for name, p in _theta(method)} if average else {}
+    parameters = dict(method.named_parameters())
+    with torch.no_grad():
+        for name, value in average.items():
+            parameters[name].copy_(value)
+    try:
+        yield
+    finally:
+        with torch.no_grad():
+            for name, value in kept.items():
+                parameters[name].copy_(value)
+
+
+def _theta(method: Method) -> list[tuple[str, nn.Parameter]]:
+    inner = {id(p) for p in method.inner()}
+    return [(name, p) for name, p in method.named_parameters() if id(p) in inner]
+
+
+def _move_average(state: TrainingState) -> None:
+    if state.average:
+        # A young average leans on the newest weights, so that it forgets the initialisation.
+        decay = min(state.method.settings.train.average, (1 + state.step) / (10 + state.step))
+        with torch.no_grad():
+            values = [p.detach() for _, p in _theta(state.method)]
+            torch._foreach_lerp_(list(state.average.values()), values, 1 - decay)
+
+
+def _require(parameters: Sequence[Tensor], wanted: bool) -> None:
+    for parameter in parameters:
+        parameter.requires_grad_(wanted)
+
+
+def _apply(
+    optimiser: torch.optim.Optimizer | None, schedule: Any, parameters: Sequence[Tensor], gradient: Sequence[Tensor]
+) -> None:
+    assert optimiser is not None
+    for parameter, slope in zip(parameters, gradient):
+        parameter.grad = slope.detach()
+    optimiser.step()
+    schedule.step()
+    for parameter in parameters:
+        parameter.grad = None
+
+
+def _training_row(state: TrainingState, started: float) -> dict[str, Any]:
+    loss, accuracy, squared, count = state.sums.tolist()
+    if not loss == loss or loss in (float("inf"), float("-inf")):
+        raise RunError(
+            f"the training loss is not finite after step {state.step}: lower optimizer.lr (it is "
+            f"{state.method.settings.optimizer.lr:g}) or hyper.lr"
+        )
+    state.sums.zero_()
+    elapsed = time.perf_counter() - started
+    return {
+        "loss": loss / count,
+        "accuracy": accuracy / count,
+        "gradient_norm": (squared / count) ** 0.5,
+        "lr": learning_rate(state.optimiser),
+        "steps_per_second": round(count / max(1e-9, elapsed - state.seconds), 1) if count else 0.0,
+    }
+
+
+@contextmanager
+def _ctrl_c() -> Iterator[Callable[[], bool]]:
+    """Turns the first Ctrl-C into a request that is heard between two steps; the second stops at once."""
+    asked = threading.Event()
+
+    def handler(number: int, frame: object) -> None:
+        if asked.is_set():
+            raise KeyboardInterrupt
+        asked.set()
+
+    if threading.current_thread() is not threading.main_thread():
+        yield asked.is_set
+        return
+    before = signal.signal(signal.SIGINT, handler)
+    try:
+        yield asked.is_set
+    finally:
+        signal.signal(signal.SIGINT, before)

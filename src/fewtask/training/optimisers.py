@@ -1,0 +1,32 @@
+"""Optimisers and schedules of θ and λ, from settings."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import torch
+from torch import nn
+from torch.optim.lr_scheduler import LambdaLR
+
+from fewtask.settings import OptimizerName, ScheduleName
+
+
+def make_optimiser(
+    name: OptimizerName, parameters: Iterable[nn.Parameter], lr: float, weight_decay: float = 0.0
+) -> torch.optim.Optimizer:
+    parameters = list(parameters)
+    if name == "sgd":
+        return torch.optim.SGD(parameters, lr=lr, weight_decay=weight_decay)
+    kind = torch.optim.Adam if name == "adam" else torch.optim.AdamW
+    return kind(parameters, lr=lr, weight_decay=weight_decay)
+
+
+def make_schedule(name: ScheduleName, optimiser: torch.optim.Optimizer, updates: int) -> LambdaLR:
+    """Constant, or falling linearly to nothing over so many updates."""
+    if name == "constant":
+        return LambdaLR(optimiser, lambda update: 1.0)
+    return LambdaLR(optimiser, lambda update: max(0.0, 1.0 - update / max(1, updates)))
+
+
+def learning_rate(optimiser: torch.optim.Optimizer) -> float:
+    return float(optimiser.param_groups[0]["lr"])
