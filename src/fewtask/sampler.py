@@ -117,8 +117,8 @@ class EpisodeSampler:
                 f"support and {query} query rows need {need}"
             )
         if pool.groups is not None:
-            picked = np.stack([self._apart(int(c), shot, query) for c in flat])
-            return picked.reshape(*classes.shape, need)
+            episodes = classes.reshape(-1, classes.shape[-1])
+            return np.stack([self._apart(episode, shot, query) for episode in episodes]).reshape(*classes.shape, need)
         if sizes.min() < need * need:
             keys = self.rng.random((flat.size, int(sizes.max())))
             keys[np.arange(keys.shape[1]) >= sizes[:, None]] = 2.0
@@ -143,26 +143,24 @@ class EpisodeSampler:
                 return position
             position[repeated] = (self.rng.random((repeated.size, need)) * sizes[repeated, None]).astype(np.int64)
 
-    def _apart(self, label: int, shot: int, query: int) -> np.ndarray:
-        """Rows of one class whose support and query come from different groups."""
-        assert self.pool.groups is not None
-        rows = self.rng.permutation(self.pool.class_rows[label])
-        groups = self.pool.groups[rows]
-        support = rows[:shot]
-        apart = rows[shot:][~np.isin(groups[shot:], groups[:shot])]
-        if len(apart) < query:
-            # A large group may have filled the support: let each group give one row there.
-            _, first = np.unique(groups, return_index=True)
-            first = np.sort(first)[:shot]
-            support = rows[first]
-            apart = rows[~np.isin(groups, groups[first])]
-        if len(support) < shot or len(apart) < query:
-            name = self.pool.class_names[label]
-            raise TaskError(
-                f"class '{name}' cannot give {shot} support and {query} query rows from different groups: "
-                f"it has {len(np.unique(groups))} groups in {len(rows)} rows"
-            )
-        return np.concatenate([support, apart[:query]])
+    def _apart(self, classes: np.ndarray, shot: int, query: int) -> np.ndarray:
+        """Rows [K, shot + query] of one episode in which no query has the group of any support row."""
+        pool = self.pool
+        assert pool.groups is not None
+        mixed = [self.rng.permutation(pool.class_rows[label]) for label in classes]
+        supports = [rows[:shot] for rows in mixed]
+        queries = _outside(mixed, supports, pool.groups)
+        if min(map(len, queries)) < query:
+            # Large groups may have filled a support: take its rows from the smallest groups instead.
+            supports = [_smallest_groups_first(rows, pool.groups)[:shot] for rows in mixed]
+            queries = _outside(mixed, supports, pool.groups)
+        for label, rows, left in zip(classes, mixed, queries):
+            if len(left) < query:
+                raise TaskError(
+                    f"class '{pool.class_names[label]}' cannot give {query} query rows from other groups than the "
+                    f"support's: it has {len(np.unique(pool.groups[rows]))} groups in {len(rows)} rows"
+                )
+        return np.stack([np.concatenate([s, q[:query]]) for s, q in zip(supports, queries)])
 
     def state(self) -> dict[str, Any]:
         """The generator's state as plain JSON."""
@@ -170,3 +168,17 @@ class EpisodeSampler:
 
     def set_state(self, state: dict[str, Any]) -> None:
         self.rng.bit_generator.state = state
+
+
+def _outside(rows: list[np.ndarray], supports: list[np.ndarray], groups: np.ndarray) -> list[np.ndarray]:
+    """Of each class's rows those whose group no support row has."""
+    taken = groups[np.concatenate(supports)]
+    return [own[~np.isin(groups[own], taken)] for own in rows]
+
+
+def _smallest_groups_first(rows: np.ndarray, groups: np.ndarray) -> np.ndarray:
+    """Rows in random order by the size of their group, the rows of each group together."""
+    own = groups[rows]
+    _, first, inverse = np.unique(own, return_index=True, return_inverse=True)
+    # Groups of one size stay in the order in which they first appear, which is random.
+    return rows[np.lexsort((first[inverse], np.bincount(groups)[own]))]

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
 import tyro
+from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.progress import track
 from rich.table import Table
@@ -20,6 +21,7 @@ from fewtask.pool import SPLITS, Dataset
 from fewtask.settings import DataSettings
 
 T = TypeVar("T")
+PLAIN_WIDTH = 160
 DataDir = Annotated[Path | None, tyro.conf.arg(metavar="DIR")]
 Kind = Annotated[str | None, tyro.conf.arg(metavar="KIND")]
 
@@ -82,7 +84,8 @@ Command = (
 
 def main(argv: list[str]) -> int:
     command: Any = tyro.cli(Command, args=argv, prog="fewtask data", description=__doc__)
-    console = Console()
+    # Without a terminal rich assumes 80 columns, which breaks a table into syllables.
+    console = Console() if sys.stdout.isatty() else Console(width=PLAIN_WIDTH)
     if isinstance(command, List):
         console.print(list_table(command.data_dir))
     elif isinstance(command, Prepare):
@@ -98,7 +101,9 @@ def list_table(data_dir: Path | None) -> Table:
     """Every data set with what is prepared of it; looks at files' sizes only."""
     from fewtask.datasets import cache
 
-    table = Table(title=f"Data sets (prepared ones in {cache.data_folder(data_dir)})", title_justify="left")
+    table = Table(
+        title=f"Data sets (prepared ones in {cache.data_folder(data_dir)})", title_justify="left", box=SIMPLE_HEAD
+    )
     for heading in ("name", "domain", "train / validation / test", "size", "licence", "ready here"):
         table.add_column(
             heading,
@@ -152,7 +157,9 @@ def verify(command: Verify, console: Console) -> None:
     from fewtask.datasets import cache
 
     data = DataSettings(features=command.features)
-    names = [command.name] if command.name != "all" else [s for s in SOURCES if cache.is_ready(s, data, command.data_dir)]
+    names = (
+        [command.name] if command.name != "all" else [s for s in SOURCES if cache.is_ready(s, data, command.data_dir)]
+    )
     for name in names:
         manifest = cache.verify(name, data, command.data_dir)
         if not manifest:

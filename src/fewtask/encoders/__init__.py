@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from fewtask.encoders.base import Encoder
 from fewtask.encoders.conv4 import conv4
+from fewtask.encoders.electra import electra
 from fewtask.encoders.mlp import mlp, text_head
 from fewtask.encoders.residual_mlp import residual_mlp
 from fewtask.errors import unknown
@@ -15,6 +16,7 @@ __all__ = ["ENCODERS", "Encoder", "make_encoder"]
 
 ENCODERS: dict[str, Callable[[EncoderSettings, tuple[int, ...]], Encoder]] = {
     "conv4": conv4,
+    "electra": electra,
     "mlp": mlp,
     "residual-mlp": residual_mlp,
     "text-head": text_head,

@@ -9,6 +9,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from fewtask.errors import SettingsError
+
 
 class EpisodeBatchNorm(nn.Module):
     """BatchNorm over rows [M, C, ...] with two more states, set by `normalising`.
@@ -64,7 +66,13 @@ class EpisodeBatchNorm(nn.Module):
 def convert(module: nn.Module) -> nn.Module:
     """A module with every torch BatchNorm replaced by an EpisodeBatchNorm that has its weights."""
     if isinstance(module, nn.BatchNorm1d | nn.BatchNorm2d | nn.BatchNorm3d):
+        if not (module.affine and module.track_running_stats):
+            raise SettingsError(
+                f"{module} has no weights or keeps no running statistics, which evaluation needs: leave affine and "
+                "track_running_stats on"
+            )
         new = EpisodeBatchNorm(module.num_features, module.eps, 0.1 if module.momentum is None else module.momentum)
+        new.to(module.weight)
         new.load_state_dict(
             {name: value for name, value in module.state_dict().items() if name != "num_batches_tracked"}
         )

@@ -222,11 +222,12 @@ def _theta(method: Method) -> list[tuple[str, nn.Parameter]]:
 
 def _move_average(state: TrainingState) -> None:
     if state.average:
+        theta = _theta(state.method)
         # A young average leans on the newest weights, so that it forgets the initialisation.
         decay = min(state.method.settings.train.average, (1 + state.step) / (10 + state.step))
         with torch.no_grad():
-            values = [p.detach() for _, p in _theta(state.method)]
-            torch._foreach_lerp_(list(state.average.values()), values, 1 - decay)
+            names = [name for name, _ in theta]
+            torch._foreach_lerp_([state.average[n] for n in names], [p.detach() for _, p in theta], 1 - decay)
 
 
 def _require(parameters: Sequence[Tensor], wanted: bool) -> None:

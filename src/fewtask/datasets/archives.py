@@ -1,0 +1,152 @@
+"""Opening what strangers packed: archives whose members stay in their folder, pickles that hold only data."""
+
+from __future__ import annotations
+
+import codecs
+import io
+import os
+import pickle
+import shutil
+import tarfile
+import tempfile
+import zipfile
+import zlib
+from collections.abc import Iterator, Sequence
+from pathlib import Path, PurePosixPath
+from typing import IO, Any
+
+import numpy as np
+
+from fewtask.errors import DataError
+
+# What a pickle of numpy arrays, as Python 2 and 3 write it, refers to. None of these runs a file's code.
+_REBUILD = np.empty(0).__reduce__()[0]
+ALLOWED_IN_PICKLES: dict[tuple[str, str], Any] = {
+    ("numpy", "ndarray"): np.ndarray,
+    ("numpy", "dtype"): np.dtype,
+    ("numpy.core.multiarray", "_reconstruct"): _REBUILD,
+    ("numpy._core.multiarray", "_reconstruct"): _REBUILD,
+    ("_codecs", "encode"): codecs.encode,
+}
+# What zipfile and tarfile raise for a file that is cut off or is something else.
+DAMAGED = (zipfile.BadZipFile, tarfile.TarError, EOFError, zlib.error, NotImplementedError)
+
+
+def unpack_archive(archive: Path, form: str, folder: Path, wanted: Sequence[str] = ()) -> None:
+    """Unpack a zip or tar file into `folder`, all of it or, after any error, nothing.
+
+    A member that would leave the folder, and any link, is refused. Where every member lies below one top
+    folder and the wanted paths appear only without it (a repository's archive), that top folder is dropped.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    work = Path(tempfile.mkdtemp(prefix=".unpack-", dir=folder))
+    try:
+        for name, stream in _members(archive, form):
+            target = work / safe_path(name, archive)
+            target.parent.mkdir(parents=True, exist_ok=True)
+            with stream, target.open("wb") as out:
+                shutil.copyfileobj(stream, out, 1 << 20)
+        _move(_without_top(work, wanted), folder)
+    except DAMAGED as error:
+        raise DataError(
+            f"{archive.name} is damaged or is no {form} file ({error}): remove it and fetch it again"
+        ) from error
+    except OSError as error:
+        if error.errno is not None:
+            raise
+        raise DataError(f"{archive.name} is damaged ({error}): remove it and fetch it again") from error
+    finally:
+        shutil.rmtree(work, ignore_errors=True)
+
+
+def open_zip(archive: Path) -> zipfile.ZipFile:
+    """A zip file to read members from, or a DataError where it is cut off or no zip at all."""
+    try:
+        return zipfile.ZipFile(archive)
+    except DAMAGED as error:
+        raise DataError(f"{archive} is damaged or is no zip file ({error}): fetch it again") from error
+
+
+def read_member(opened: zipfile.ZipFile, name: str) -> bytes:
+    """A zip member's bytes, checked against the checksum that the zip file keeps of it."""
+    try:
+        return opened.read(name)
+    except KeyError as error:
+        raise DataError(f"{opened.filename} has no member {name}: fetch the publisher's file again") from error
+    except DAMAGED as error:
+        raise DataError(f"{name} in {opened.filename} is damaged ({error}): fetch the file again") from error
+
+
+def safe_path(name: str, archive: Path) -> PurePosixPath:
+    """A member's path, refused where it is absolute, climbs out of the folder or could do so on Windows."""
+    path = PurePosixPath(name.replace("\\", "/"))
+    if path.is_absolute() or ".." in path.parts or ":" in name:
+        raise DataError(f"{archive.name} is refused: its member '{name}' would be written outside the folder")
+    return path
+
+
+def _members(archive: Path, form: str) -> Iterator[tuple[str, IO[bytes]]]:
+    if form == "zip":
+        with zipfile.ZipFile(archive) as opened:
+            for info in opened.infolist():
+                safe_path(info.filename, archive)
+                if not info.is_dir():
+                    yield info.filename, opened.open(info)
+    elif form == "tar":
+        with tarfile.open(archive) as opened_tar:
+            for member in opened_tar:
+                safe_path(member.name, archive)
+                if member.isdir():
+                    continue
+                stream = opened_tar.extractfile(member) if member.isreg() else None
+                if stream is None:
+                    raise DataError(f"{archive.name} is refused: its member '{member.name}' is a link or a device")
+                yield member.name, stream
+    else:
+        raise DataError(f"archives of the form '{form}' cannot be unpacked: known are tar, zip")
+
+
+def _without_top(work: Path, wanted: Sequence[str]) -> Path:
+    entries = list(work.iterdir())
+    if len(entries) != 1 or not entries[0].is_dir() or not wanted:
+        return work
+    as_packed = all((work / path).exists() for path in wanted)
+    below_top = all((entries[0] / path).exists() for path in wanted)
+    return entries[0] if below_top and not as_packed else work
+
+
+def _move(work: Path, folder: Path) -> None:
+    for path in sorted(work.rglob("*")):
+        target = folder / path.relative_to(work)
+        if path.is_dir():
+            target.mkdir(parents=True, exist_ok=True)
+        else:
+            os.replace(path, target)
+
+
+def read_pickle(path: Path, encoding: str = "latin1") -> Any:
+    """Unpickle numpy arrays and plain containers; a file that names any other class or function is refused.
+
+    Python 2 wrote CIFAR's files: "latin1" reads their keys as str, "bytes" as bytes.
+    """
+    try:
+        return _PlainUnpickler(io.BytesIO(path.read_bytes()), path, encoding).load()
+    except DataError:
+        raise
+    # A cut-off pickle can fail in any of the operations that it asks for.
+    except Exception as error:
+        raise DataError(f"{path} is damaged or is no pickle file ({error}): fetch it again") from error
+
+
+class _PlainUnpickler(pickle.Unpickler):
+    def __init__(self, stream: IO[bytes], path: Path, encoding: str) -> None:
+        super().__init__(stream, encoding=encoding)
+        self.path = path
+
+    def find_class(self, module: str, name: str) -> Any:
+        if (module, name) not in ALLOWED_IN_PICKLES:
+            raise DataError(
+                f"{self.path} is refused: it contains {module}.{name}, and only numpy arrays and plain "
+                "containers are unpickled"
+            )
+        return ALLOWED_IN_PICKLES[module, name]

@@ -1,0 +1,157 @@
+"""From a data set's name to its pools, preparing it once and reading the cache ever after.
+
+A prepared data set is the folder `<data folder>/<name>/<variant>-v<version>`. It is keyed by what changes the
+arrays (fingerprint kind, feature model); which rows make up the tasks is decided on each load.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from fewtask.datasets import get_source, store
+from fewtask.datasets.base import Prepared, Progress, Source, quiet
+from fewtask.datasets.raw import raw_folder
+from fewtask.errors import DataError
+from fewtask.pool import Dataset, TaskPool
+from fewtask.settings import DataSettings
+
+DATA_VARIABLE = "FEWTASK_DATA"
+
+
+def data_folder(data_dir: Path | None = None) -> Path:
+    """The folder of prepared data: the argument, FEWTASK_DATA, or the user's cache folder."""
+    if data_dir is not None:
+        return data_dir.expanduser()
+    if os.environ.get(DATA_VARIABLE):
+        return Path(os.environ[DATA_VARIABLE]).expanduser()
+    cache = os.environ.get("XDG_CACHE_HOME")
+    return (Path(cache) if cache else Path.home() / ".cache") / "fewtask"
+
+
+def prepared_folder(source: Source, data: DataSettings, data_dir: Path | None = None) -> Path:
+    return data_folder(data_dir) / source.name / f"{source.variant(data)}-v{source.version}"
+
+
+def load_dataset(
+    settings_dataset_name: str,
+    data: DataSettings,
+    *,
+    data_dir: Path | None = None,
+    raw_dir: Path | None = None,
+    progress: Progress = quiet,
+) -> Dataset:
+    """The pools of a data set, prepared first where there is no whole cache of it."""
+    source = get_source(settings_dataset_name)
+    if source.prepare is None:
+        prepared = Prepared({})
+    else:
+        prepare(source.name, data, data_dir=data_dir, raw_dir=raw_dir, progress=progress)
+        prepared = store.read(prepared_folder(source, data, data_dir))
+    return apply_settings(source.build(prepared, data), data)
+
+
+def is_ready(name: str, data: DataSettings, data_dir: Path | None = None) -> bool:
+    """Whether a data set can be loaded without its raw files."""
+    source = get_source(name)
+    return source.prepare is None or store.problem(prepared_folder(source, data, data_dir)) is None
+
+
+def prepare(
+    name: str,
+    data: DataSettings,
+    *,
+    data_dir: Path | None = None,
+    raw_dir: Path | None = None,
+    progress: Progress = quiet,
+) -> dict[str, Any]:
+    """Read a data set's raw files into the cache unless a whole one is there; returns its manifest."""
+    source = get_source(name)
+    if source.prepare is None:
+        return {}
+    folder = prepared_folder(source, data, data_dir)
+    with store.explained(f"'{name}'", folder):
+        if store.problem(folder) is None:
+            return store.read_manifest(folder)
+        raw = raw_folder(source, raw_dir, data_folder(data_dir) / "raw")
+        begun = time.perf_counter()
+        prepared = source.prepare(raw, data, progress)
+        about = {
+            "dataset": name,
+            "variant": source.variant(data),
+            "version": source.version,
+            "fewtask": _own_version(),
+            "seconds": round(time.perf_counter() - begun, 2),
+            "raw": _checksums(source, raw),
+        }
+        return store.write(folder, prepared, about)
+
+
+def verify(name: str, data: DataSettings, data_dir: Path | None = None) -> dict[str, Any]:
+    """The manifest of a prepared data set, after checking every byte of it against its checksum."""
+    source = get_source(name)
+    if source.prepare is None:
+        return {}
+    folder = prepared_folder(source, data, data_dir)
+    if not folder.exists():
+        raise DataError(f"'{name}' is not prepared in {folder}: run `fewtask data prepare {name}`")
+    wrong = store.problem(folder, full=True)
+    if wrong:
+        raise DataError(
+            f"the prepared '{name}' in {folder} is damaged: {wrong}; `fewtask data prepare {name}` makes it again"
+        )
+    return store.read_manifest(folder)
+
+
+def apply_settings(dataset: Dataset, data: DataSettings) -> Dataset:
+    """The settings that mean the same for every data set: fewer classes, and validation tasks as training."""
+    train, validation = dataset.train, dataset.validation
+    if data.train_classes is not None:
+        train = train.restrict(data.train_classes)
+    if data.validation_classes is not None:
+        validation = validation.restrict(data.validation_classes)
+    if data.train_on_validation:
+        train = merge(train, validation)
+    return Dataset(dataset.name, train, validation, dataset.test, dataset.features)
+
+
+def merge(first: TaskPool, second: TaskPool) -> TaskPool:
+    """The tasks of two pools in one; two class pools become one pool of all their classes."""
+    if first.scale != second.scale or first.input_shape != second.input_shape:
+        raise DataError("the training and the validation tasks have different rows and cannot be joined")
+    shared = first.rows is second.rows
+    rows = first.rows if shared else torch.cat([first.rows, second.rows])
+    offset = 0 if shared else len(first.rows)
+    groups = first.groups
+    if first.groups is not None and second.groups is not None and not shared:
+        groups = np.concatenate([first.groups, second.groups])
+    joined = first.is_class_pool and second.is_class_pool
+    tasks: dict[str, dict[str, np.ndarray]] = {}
+    for pool, shift in ((first, 0), (second, offset)):
+        for task in pool.tasks:
+            name = first.tasks[0].name if joined else task.name
+            classes = tasks.setdefault(name, {})
+            for index in task.classes:
+                if pool.class_names[index] in classes:
+                    raise DataError(f"training and validation both have '{pool.class_names[index]}' in '{name}'")
+                classes[pool.class_names[index]] = pool.class_rows[index] + shift
+    return TaskPool.fixed(rows, tasks, first.scale, groups)
+
+
+def _checksums(source: Source, raw: Path) -> dict[str, str]:
+    """What the raw files were, for whoever wants to know later."""
+    files = [file.path for file in source.files if (raw / file.path).is_file()]
+    return {path: store.file_checksum(raw / path) for path in files}
+
+
+def _own_version() -> str:
+    try:
+        return metadata.version("fewtask")
+    except metadata.PackageNotFoundError:
+        return "unknown"

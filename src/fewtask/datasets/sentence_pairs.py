@@ -1,0 +1,120 @@
+"""Reading pairs of sentences: lines of JSON, or the archives in which GLUE, SNLI and SciTail are published."""
+
+from __future__ import annotations
+
+import io
+import json
+import zipfile
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from fewtask.datasets.archives import DAMAGED, open_zip
+from fewtask.errors import DataError
+
+ENTAILMENT = {"entailment": 1, "entails": 1, "not_entailment": 0, "neutral": 0, "contradiction": 0}
+NO_GOLD_LABEL = "-"
+OWN_KEYS = ("premise", "hypothesis", "label")
+
+
+@dataclass(frozen=True)
+class Pair:
+    """A premise, a hypothesis, 1 where the one entails the other and 0 where not, and the line it stands on."""
+
+    premise: str
+    hypothesis: str
+    label: int
+    line: int
+
+
+@dataclass(frozen=True)
+class Archive:
+    """A publisher's zip file: its address, the members to read, and what premise, hypothesis and label are called.
+
+    Members that end in .tsv have a header and no quoting; the others are lines of JSON.
+    """
+
+    url: str
+    members: tuple[str, ...]
+    keys: tuple[str, str, str]
+    known_hash: str | None = None
+
+
+GLUE = "https://dl.fbaipublicfiles.com/glue/data"
+ARCHIVES: dict[str, Archive] = {
+    "mnli": Archive(f"{GLUE}/MNLI.zip", ("MNLI/train.tsv",), ("sentence1", "sentence2", "gold_label")),
+    "qnli": Archive(f"{GLUE}/QNLIv2.zip", ("QNLI/train.tsv",), ("sentence", "question", "label")),
+    "rte": Archive(f"{GLUE}/RTE.zip", ("RTE/train.tsv", "RTE/dev.tsv"), ("sentence1", "sentence2", "label")),
+    "snli": Archive(
+        "https://nlp.stanford.edu/projects/snli/snli_1.0.zip",
+        ("snli_1.0/snli_1.0_train.jsonl",),
+        ("sentence1", "sentence2", "gold_label"),
+        "sha1:9fcde07509c7e87ec61c640c1b2753d9041758e4",
+    ),
+    "scitail": Archive(
+        "https://ai2-public-datasets.s3.amazonaws.com/scitail/SciTailV1.1.zip",
+        ("SciTailV1.1/snli_format/scitail_1.0_test.txt",),
+        ("sentence1", "sentence2", "gold_label"),
+    ),
+}
+
+
+def read_pairs(path: Path, name: str) -> list[Pair]:
+    """The pairs of one task; those on which the annotators did not agree carry no gold label and are left out.
+
+    A download is kept as the publisher packed it, so the file may be lines of JSON or a zip file of them: its
+    content tells which.
+    """
+    if not path.is_file():
+        raise DataError(f"{path} is missing: 'glue-scitail' needs a file of sentence pairs of {name}")
+    try:
+        if not zipfile.is_zipfile(path):
+            with path.open(encoding="utf-8-sig") as stream:
+                return list(_pairs(_json_lines(stream, path), OWN_KEYS, path))
+        archive, pairs = ARCHIVES[name], []
+        with open_zip(path) as opened:
+            for member in archive.members:
+                if member not in opened.namelist():
+                    raise DataError(f"{path} has no member {member}: fetch {archive.url} again")
+                with io.TextIOWrapper(opened.open(member), encoding="utf-8", newline="\n") as stream:
+                    read = _tsv_lines if member.endswith(".tsv") else _json_lines
+                    pairs += list(_pairs(read(stream, path), archive.keys, path))
+        return pairs
+    except UnicodeDecodeError as error:
+        raise DataError(f"{path} is not a text file in UTF-8 ({error}): fetch it again") from error
+    except DAMAGED as error:
+        raise DataError(f"{path} is damaged ({error}): fetch it again") from error
+
+
+def _json_lines(stream: Iterable[str], path: Path) -> Iterator[tuple[int, Mapping[str, object]]]:
+    for number, text in enumerate(stream, start=1):
+        if not text.strip():
+            continue
+        try:
+            values = json.loads(text)
+        except ValueError as error:
+            raise DataError(f"{path}, line {number} is not JSON ({error}): fetch the file again") from error
+        if not isinstance(values, dict):
+            raise DataError(f"{path}, line {number} is not a JSON object: fetch the file again")
+        yield number, values
+
+
+def _tsv_lines(stream: Iterable[str], path: Path) -> Iterator[tuple[int, Mapping[str, object]]]:
+    lines = iter(stream)
+    header = next(lines, "").rstrip("\r\n").split("\t")
+    for number, text in enumerate(lines, start=2):
+        yield number, dict(zip(header, text.rstrip("\r\n").split("\t")))
+
+
+def _pairs(lines: Iterable[tuple[int, Mapping[str, object]]], keys: tuple[str, str, str], path: Path) -> Iterator[Pair]:
+    for number, values in lines:
+        for key in keys:
+            if not isinstance(values.get(key), str):
+                raise DataError(f"{path}, line {number} has no text for '{key}': each line needs {', '.join(keys)}")
+        premise, hypothesis, label = (str(values[key]) for key in keys)
+        if label == NO_GOLD_LABEL:
+            continue
+        if label not in ENTAILMENT:
+            known = ", ".join(ENTAILMENT)
+            raise DataError(f"{path}, line {number}: the label is '{label}' where one of {known} is needed")
+        yield Pair(premise, hypothesis, ENTAILMENT[label], number)

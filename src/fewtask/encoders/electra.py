@@ -1,0 +1,80 @@
+"""ELECTRA-small under the paper's 3-layer head (appendix, Table 16), fine-tuned as a whole.
+
+Rows are token ids, segments and attention mask, [3, length] integers. Attention runs in its eager form, because the
+fused one has no second derivative, which hypergradients need.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from fewtask.encoders.base import Encoder
+from fewtask.errors import SettingsError
+from fewtask.settings import EncoderSettings
+
+
+class SentencePair(nn.Module):
+    """Token rows [M, 3, length] to the [CLS] embedding [M, width], then the head's first layer."""
+
+    def __init__(self, model: nn.Module, hidden: int, width: int) -> None:
+        super().__init__()
+        self.model = model
+        self.head = nn.Sequential(nn.Linear(hidden, width), nn.ReLU())
+
+    def forward(self, rows: Tensor) -> Tensor:
+        ids, segments, mask = rows.long().unbind(1)
+        # Rows are padded to one length; what no row of the batch uses need not be computed.
+        longest = int(mask.sum(1).max())
+        out = self.model(
+            input_ids=ids[:, :longest], token_type_ids=segments[:, :longest], attention_mask=mask[:, :longest]
+        )
+        return self.head(out.last_hidden_state[:, 0])
+
+
+class ElectraEncoder(Encoder):
+    """Cuts: after the first, second and third layer of the head; tokens cannot be interpolated."""
+
+    def check_layer(self, layer: int) -> None:
+        if layer == 0:
+            raise SettingsError("token ids cannot be interpolated: this encoder can be cut at 1 to 3, not at the input")
+        super().check_layer(layer)
+
+    def train(self, mode: bool = True) -> ElectraEncoder:
+        super().train(mode)
+        # The set function's dropout regularises already, and the pretrained model's would only add noise to
+        # hypergradients: it is fine-tuned without.
+        self.layers[0].model.eval()  # type: ignore[union-attr]
+        return self
+
+
+def electra(settings: EncoderSettings, input_shape: tuple[int, ...]) -> Encoder:
+    if len(input_shape) != 2 or input_shape[0] != 3:
+        raise SettingsError(
+            f"electra takes token rows [3, length] (data.features 'electra'), and rows have shape {tuple(input_shape)}"
+        )
+    model = _pretrained(settings.path)
+    width = settings.width
+    layers = [
+        SentencePair(model, int(model.config.hidden_size), width),
+        nn.Sequential(nn.Linear(width, width), nn.ReLU()),
+        nn.Linear(width, width),
+    ]
+    return ElectraEncoder(layers, [input_shape, (width,), (width,), (width,)])
+
+
+def _pretrained(path: str) -> Any:
+    try:
+        from transformers import ElectraModel
+    except ImportError as error:
+        raise SettingsError('the electra encoder needs transformers: pip install "fewtask[text]"') from error
+    try:
+        model = ElectraModel.from_pretrained(path, attn_implementation="eager")
+    except (OSError, ValueError) as error:
+        raise SettingsError(
+            f"cannot load the pretrained model '{path}': give a folder that holds it by encoder.path, or go online "
+            f"({str(error).splitlines()[0]})"
+        ) from error
+    return model.to(torch.float32)

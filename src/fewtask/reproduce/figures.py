@@ -1,0 +1,188 @@
+"""The paper's figures from the ledger, each with its numbers as CSV beside it.
+
+Colours are Okabe and Ito's, which people with any kind of colour vision can tell apart; lines also carry their
+names, and differ in dash or marker.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from fewtask.errors import RunError
+from fewtask.reproduce.grid import Changes, cell_settings
+from fewtask.reproduce.ledger import Ledger
+from fewtask.reproduce.render import csv_text
+from fewtask.reproduce.summary import collect, summarise
+from fewtask.reproduce.tables import Experiment
+from fewtask.training.files import write_text
+
+OKABE_ITO = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#F0E442", "#000000")
+DASHES = ("-", "--", "-.", ":", (0, (5, 1)), "-", "--", "-.")
+MARKERS = ("o", "s", "^")
+PARENT_COLOURS = {(0, 1): "#56B4E9", (0, 2): "#E69F00", (1, 2): "#CC79A7"}
+ORIGINAL_COLOURS = ("#0072B2", "#D55E00", "#009E73")
+DOTS_PER_INCH = 200
+
+
+def draw(
+    experiment: Experiment, ledger: Ledger, seeds: int, changes: Sequence[Changes], out: Path, test: bool = True
+) -> list[Path]:
+    """Writes NAME.png, NAME.pdf and NAME.csv; the files that were written."""
+    if experiment.kind == "tasks":
+        rows, paint = _tasks(experiment, ledger, changes)
+    elif experiment.kind == "loss":
+        rows, paint = _losses(experiment, ledger, seeds, changes)
+    else:
+        rows, paint = _set_sizes(experiment, ledger, seeds, changes, test)
+    if not rows:
+        raise RunError(f"the ledger in {ledger.folder} has no run of '{experiment.name}' yet: nothing to draw")
+    write_text(out / f"{experiment.name}.csv", csv_text(rows))
+    written = [out / f"{experiment.name}.csv"]
+    pyplot = _pyplot()
+    style = {
+        "font.size": 9,
+        "axes.spines.top": False,
+        "axes.spines.right": False,
+        "pdf.fonttype": 42,
+        "svg.fonttype": "none",
+    }
+    with pyplot.rc_context(style):
+        figure = paint(pyplot)
+        for ending in ("png", "pdf"):
+            figure.savefig(out / f"{experiment.name}.{ending}", dpi=DOTS_PER_INCH, bbox_inches="tight")
+            written.append(out / f"{experiment.name}.{ending}")
+        pyplot.close(figure)
+    return written
+
+
+def _pyplot() -> Any:
+    try:
+        import matplotlib
+    except ImportError as error:
+        raise RunError('figures need matplotlib: pip install "fewtask[figures]"') from error
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+
+    return pyplot
+
+
+Rows = list[dict[str, Any]]
+Paint = Callable[[Any], Any]
+
+
+def _losses(experiment: Experiment, ledger: Ledger, seeds: int, changes: Sequence[Changes]) -> tuple[Rows, Paint]:
+    """A line a method, the mean over seeds; training on the left and validation on the right of each data set."""
+    rows: Rows = []
+    for cell in experiment.cells:
+        for seed, record in collect(cell, ledger, seeds, changes).items():
+            rows += [{"column": cell.column, "row": cell.row, "seed": seed, **point} for point in record["history"]]
+
+    def paint(pyplot: Any) -> Any:
+        kinds = {"loss": "meta-training loss", "validation_loss": "meta-validation loss"}
+        columns = experiment.columns
+        figure, axes = pyplot.subplots(len(columns), 2, figsize=(9, 3.1 * len(columns)), squeeze=False)
+        for line, column in zip(axes, columns):
+            for axis, (key, title) in zip(line, kinds.items()):
+                for index, name in enumerate(experiment.rows):
+                    steps, means = mean_curve(rows, column, name, key)
+                    if len(steps):
+                        style = {"color": OKABE_ITO[index % 8], "linestyle": DASHES[index % 8]}
+                        axis.plot(steps, means, linewidth=1.5, label=name, **style)
+                axis.set(title=f"{column}: {title}", xlabel="step", ylabel="loss")
+                axis.set_ylim(bottom=0)
+        handles, labels = axes[0][0].get_legend_handles_labels()
+        figure.legend(handles, labels, loc="lower center", ncol=3, frameon=False, bbox_to_anchor=(0.5, 1.0))
+        figure.tight_layout()
+        return figure
+
+    return rows, paint
+
+
+def mean_curve(rows: Rows, column: str, row: str, key: str) -> tuple[np.ndarray, np.ndarray]:
+    """Steps and the mean over seeds of a number at each."""
+    points: dict[int, list[float]] = {}
+    for point in rows:
+        if point["column"] == column and point["row"] == row and point[key] is not None:
+            points.setdefault(point["step"], []).append(point[key])
+    steps = sorted(points)
+    return np.array(steps), np.array([np.mean(points[step]) for step in steps])
+
+
+def _set_sizes(
+    experiment: Experiment, ledger: Ledger, seeds: int, changes: Sequence[Changes], test: bool
+) -> tuple[Rows, Paint]:
+    summary = summarise(experiment, ledger, seeds, changes, test)
+    rows: Rows = [
+        {
+            "column": result.cell.column,
+            "set_size": int(result.cell.row),
+            "accuracy": round(100 * result.accuracy.value, 4),
+            "interval": round(100 * result.accuracy.interval, 4),
+            "seeds": result.seeds,
+            "basis": result.accuracy.basis,
+            "split": summary.split,
+        }
+        for result in summary.results
+        if result.accuracy is not None
+    ]
+
+    def paint(pyplot: Any) -> Any:
+        figure, axis = pyplot.subplots(figsize=(4.2, 3.1))
+        for index, column in enumerate(experiment.columns):
+            own = [row for row in rows if row["column"] == column]
+            x, y, error = (np.array([row[key] for row in own]) for key in ("set_size", "accuracy", "interval"))
+            axis.errorbar(x, y, error, color=OKABE_ITO[index % 8], marker="o", capsize=3, linewidth=1.5, label=column)
+        axis.set(xlabel="elements of an interpolated set", ylabel=f"{summary.split} accuracy, %")
+        axis.set_xticks(sorted({row["set_size"] for row in rows}))
+        axis.legend(frameon=False)
+        figure.tight_layout()
+        return figure
+
+    return rows, paint
+
+
+def _tasks(experiment: Experiment, ledger: Ledger, changes: Sequence[Changes]) -> tuple[Rows, Paint]:
+    """A panel a method and data set, of the first seed."""
+    rows: Rows = []
+    maps = []
+    for cell in experiment.cells:
+        values = ledger.read_map(cell_settings(cell, 0, changes))
+        if values is None:
+            continue
+        maps.append((cell, values))
+        for x, y, task, position in values["points"]:
+            parents = values["parents"][task]
+            kind = "original" if len(parents) == 1 else "interpolated"
+            names = " + ".join(values["originals"][p]["name"] for p in parents)
+            place = {"column": cell.column, "row": cell.row, "kind": kind, "task": task, "name": names}
+            rows.append({**place, "class": position, "x": x, "y": y})
+
+    def paint(pyplot: Any) -> Any:
+        figure, axes = pyplot.subplots(1, len(maps), figsize=(3.0 * len(maps), 3.2), squeeze=False)
+        for axis, (cell, values) in zip(axes[0], maps):
+            _paint_map(axis, values)
+            axis.set_title(f"{cell.column}: {cell.row}", fontsize=9)
+        handles, labels = axes[0][0].get_legend_handles_labels()
+        figure.legend(handles, labels, loc="lower center", ncol=6, frameon=False, bbox_to_anchor=(0.5, -0.08))
+        figure.tight_layout()
+        return figure
+
+    return rows, paint
+
+
+def _paint_map(axis: Any, values: dict[str, Any]) -> None:
+    points = np.array([[x, y, task] for x, y, task, _ in values["points"]])
+    parents = [tuple(p) for p in values["parents"]]
+    for pair, colour in PARENT_COLOURS.items():
+        own = np.array([tuple(sorted(parents[int(task)])) == pair for task in points[:, 2]])
+        label = f"tasks {pair[0] + 1} and {pair[1] + 1} interpolated"
+        axis.scatter(*points[own, :2].T, s=6, color=colour, alpha=0.6, linewidths=0, label=label)
+    for index, colour in enumerate(ORIGINAL_COLOURS[: len(values["originals"])]):
+        own = points[:, 2] == index
+        style = {"s": 45, "color": colour, "marker": MARKERS[index], "edgecolors": "black", "linewidths": 0.8}
+        axis.scatter(*points[own, :2].T, zorder=3, label=f"task {index + 1}", **style)
+    axis.set(xticks=[], yticks=[])

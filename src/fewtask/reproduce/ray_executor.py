@@ -1,0 +1,124 @@
+"""Carrying out many runs on a Ray cluster: an existing one, or one on this machine for the length of the command.
+
+On several machines, the working folder is best on a file system that they share: then a run that loses its machine
+goes on from its checkpoint elsewhere. Records come back to the ledger of the machine that gave the command.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import time
+from collections.abc import Sequence
+from typing import Any
+
+from fewtask.errors import FewtaskError, RunError
+from fewtask.reproduce.executor import RETRIES, Failure, InterruptedGridError, one_thread, usable_cores
+from fewtask.reproduce.grid import complete
+from fewtask.reproduce.ledger import Ledger
+from fewtask.reproduce.progress import GridProgress
+from fewtask.reproduce.worker import THREAD_VARIABLES, Job, run_one
+
+OBJECT_STORE_BYTES = 100 * 1024 * 1024
+SAVING_SECONDS = 20.0
+
+
+class RayExecutor:
+    """One CPU a run; Ray starts a run again when its worker or machine is lost."""
+
+    def __init__(self, address: str | None = None, workers: int = 0, retries: int = RETRIES) -> None:
+        self.address, self.workers, self.retries = address, workers, retries
+
+    def execute(self, jobs: Sequence[Job], progress: GridProgress) -> list[Failure]:
+        ray = self._connect()
+        task = ray.remote(num_cpus=1, max_retries=self.retries)(_remote_run)
+        waiting, running = list(jobs), {}
+        failures: list[Failure] = []
+        limit = self.workers or max(1, int(ray.cluster_resources().get("CPU", 1)))
+        try:
+            while waiting or running:
+                while waiting and len(running) < limit:
+                    job = waiting.pop(0)
+                    running[task.remote(job)] = job
+                    progress.started(job)
+                ready, _ = ray.wait(list(running), num_returns=1, timeout=1.0)
+                for reference in ready:
+                    self._settle(ray, reference, running.pop(reference), failures, progress)
+        except KeyboardInterrupt:
+            self._stop(ray, list(running))
+            raise InterruptedGridError(
+                "stopped; finished runs are in the ledger, the others are saved: run the same command to go on"
+            ) from None
+        finally:
+            ray.shutdown()
+        return failures
+
+    def _connect(self) -> Any:
+        os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+        os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
+        try:
+            import ray
+        except ImportError as error:
+            raise RunError('--executor ray needs the package ray: pip install "fewtask[ray]"') from error
+        threads = dict.fromkeys(THREAD_VARIABLES, "1")
+        try:
+            if self.address:
+                ray.init(
+                    address=self.address,
+                    log_to_driver=False,
+                    logging_level=logging.ERROR,
+                    runtime_env={"env_vars": threads},
+                )
+            else:
+                # Workers on this machine have the environment of this process.
+                with one_thread():
+                    ray.init(
+                        address="local",
+                        num_cpus=self.workers or usable_cores(),
+                        include_dashboard=False,
+                        log_to_driver=False,
+                        logging_level=logging.ERROR,
+                        object_store_memory=OBJECT_STORE_BYTES,
+                    )
+        except (ConnectionError, OSError, RuntimeError, ValueError) as error:
+            where = f"the Ray cluster at {self.address}" if self.address else "a Ray cluster on this machine"
+            raise RunError(f"cannot reach {where}: {str(error).splitlines()[0]}") from error
+        return ray
+
+    def _settle(self, ray: Any, reference: Any, job: Job, failures: list[Failure], progress: GridProgress) -> None:
+        try:
+            outcome = ray.get(reference)
+        except ray.exceptions.RayError as error:
+            outcome = {"failed": str(error)}
+        if "failed" in outcome:
+            failures.append(Failure(job, outcome["failed"]))
+            progress.failed(job, outcome["failed"])
+            return
+        ledger = Ledger(job.ledger_dir)
+        if not complete(job.run, ledger, job.test):
+            # The worker's machine does not share this one's disk.
+            ledger.write(outcome["record"])
+            if outcome["map"] is not None:
+                ledger.write_map(job.run.settings, outcome["map"])
+        progress.finished(job)
+
+    def _stop(self, ray: Any, references: list[Any]) -> None:
+        """Interrupts the runs, which then save their state, and waits for that."""
+        for reference in references:
+            ray.cancel(reference)
+        deadline = time.monotonic() + SAVING_SECONDS
+        while references and time.monotonic() < deadline:
+            _, references = ray.wait(references, num_returns=len(references), timeout=1.0)
+
+
+def _remote_run(job: Job) -> dict[str, Any]:
+    """On the cluster: the record, or why there is none."""
+    import traceback
+
+    try:
+        record = run_one(job)
+    except FewtaskError as error:
+        return {"failed": str(error)}
+    except Exception:
+        return {"failed": traceback.format_exc()}
+    return {"record": record, "map": Ledger(job.ledger_dir).read_map(job.run.settings)}

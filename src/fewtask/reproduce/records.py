@@ -1,0 +1,139 @@
+"""The record of a finished run: everything that tables, figures and reports need, in a few kilobytes.
+
+The number of correct queries of every episode is kept, so that two methods can be compared on the same episodes.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import math
+import os
+import platform
+import zlib
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from fewtask.episode_list import EpisodeList
+from fewtask.errors import RunError
+from fewtask.evaluation import episode_scores, summarise
+from fewtask.methods import Method, get_method
+from fewtask.pool import Dataset, TaskPool
+from fewtask.run import test_episodes
+from fewtask.settings import identity
+from fewtask.training.loop import selection_episodes
+
+FORMAT = 1
+HISTORY_POINTS = 60
+DIGITS = 6
+
+
+def make_record(
+    preset: str,
+    method: Method,
+    dataset: Dataset,
+    result: dict[str, Any],
+    history: list[dict[str, Any]],
+    test: bool,
+) -> dict[str, Any]:
+    """The record of a finished run; `result` is what its folder's result.json holds."""
+    settings = method.settings
+    validation = dataset.validation
+    if settings.data.halve_validation:
+        validation = dataset.validation.halves(settings.data.seed)[1]
+    record: dict[str, Any] = {
+        "format": FORMAT,
+        "preset": preset,
+        "dataset": settings.dataset,
+        "method": settings.method,
+        "seed": settings.seed,
+        "settings": identity(settings, get_method(settings.method).groups),
+        "data_fingerprint": dataset.fingerprint,
+        "environment": result["environment"] | {"processor": processor(), "cores": os.cpu_count()},
+        "seconds": result["seconds"],
+        "selected_step": result["selected_step"],
+        "final_training_loss": _rounded(result.get("final_training_loss")),
+        "history": thin(history),
+        "hyper_updates": sum("hyper" in row for row in history),
+        "validation": score(method, validation, selection_episodes(settings, validation)),
+    }
+    if test:
+        episodes = test_episodes(settings, dataset.test, settings.evaluation.episodes)
+        record["test"] = score(method, dataset.test, episodes)
+    return record
+
+
+def score(method: Method, pool: TaskPool, episodes: EpisodeList) -> dict[str, Any]:
+    """Accuracy, loss, a row a task, and the correct queries of every episode."""
+    accuracies, losses = episode_scores(method, pool, episodes)
+    way, per_class = episodes.rows.shape[1:]
+    queries = way * (per_class - episodes.shot)
+    values = summarise(pool, episodes, accuracies, losses).as_dict()
+    values |= {key: _rounded(values[key]) for key in ("accuracy", "interval", "loss")}
+    values["tasks"] = [
+        row | {"accuracy": _rounded(row["accuracy"]), "interval": _rounded(row["interval"])} for row in values["tasks"]
+    ]
+    sha = hashlib.sha256(pool.digest().encode())
+    sha.update(np.ascontiguousarray(episodes.rows).data)
+    # Two runs can be paired where this agrees: the same episodes of the same rows.
+    values["episode_list"] = sha.hexdigest()[:16]
+    values["queries"] = queries
+    values["correct"] = pack(np.rint(accuracies * queries))
+    return values
+
+
+def pack(counts: np.ndarray) -> str:
+    """Whole numbers as text: 16-bit little-endian, deflated, base64."""
+    return base64.b64encode(zlib.compress(counts.astype("<u2").tobytes(), 9)).decode()
+
+
+def unpack(text: str) -> np.ndarray:
+    return np.frombuffer(zlib.decompress(base64.b64decode(text)), dtype="<u2").astype(np.int64)
+
+
+def episode_accuracies(record: dict[str, Any], split: str = "test") -> np.ndarray:
+    """[E] accuracy of every episode of a split."""
+    values = record[split]
+    try:
+        return unpack(values["correct"]) / values["queries"]
+    except (KeyError, ValueError, zlib.error) as error:
+        stem = f"{record['preset']}-{record['method']}-{record['seed']}"
+        raise RunError(f"the record of {stem} has no readable {split} episodes: remove it to run it again") from error
+
+
+def thin(history: list[dict[str, Any]], points: int = HISTORY_POINTS) -> list[dict[str, Any]]:
+    """A history in at most so many points, each at a validation: the mean training loss since the one before."""
+    validations = [row for row in history if "validation_loss" in row]
+    each = max(1, math.ceil(len(validations) / points))
+    # The last validation always counts: groups are made from the end.
+    kept = validations[::-1][::each][::-1]
+    training = [row for row in history if "loss" in row]
+    thinned, before = [], 0
+    for row in kept:
+        losses = [t["loss"] for t in training if before < t["step"] <= row["step"]]
+        point = {
+            "step": row["step"],
+            "loss": _rounded(sum(losses) / len(losses)) if losses else None,
+            "validation_loss": _rounded(row["validation_loss"]),
+            "validation_accuracy": _rounded(row["validation_accuracy"]),
+        }
+        thinned.append(point)
+        before = row["step"]
+    return thinned
+
+
+def processor() -> str:
+    """The name of the processor, as far as the system tells."""
+    info = Path("/proc/cpuinfo")
+    if info.is_file():
+        for line in info.read_text(encoding="utf-8", errors="replace").splitlines():
+            if line.startswith("model name"):
+                return line.partition(":")[2].strip()
+    return platform.processor() or "unknown"
+
+
+def _rounded(value: float | None) -> float | None:
+    """Six digits are more than any table shows; what is not finite has no place in JSON."""
+    return round(value, DIGITS) if value is not None and math.isfinite(value) else None

@@ -1,0 +1,87 @@
+"""Means with intervals over seeds, and differences on the same episodes."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+
+from fewtask.reproduce.records import episode_accuracies
+
+Basis = Literal["seeds", "episodes"]
+LEVEL = 0.95
+
+
+@dataclass(frozen=True)
+class Mean:
+    """A mean with the half-width of its 95 % interval.
+
+    basis: "seeds", over runs by Student's t; "episodes", over the episodes of a single run by the normal
+    approximation, which says nothing about another seed.
+    """
+
+    value: float
+    interval: float
+    seeds: int
+    basis: Basis
+
+
+def student_half_width(values: Sequence[float]) -> float:
+    """Half of the 95 % interval of the mean of a few values: 12.7 standard errors of two, 2.78 of five."""
+    from scipy import stats
+
+    count = len(values)
+    error = float(np.std(values, ddof=1)) / math.sqrt(count)
+    return float(stats.t.ppf(0.5 + LEVEL / 2, count - 1)) * error
+
+
+def normal_half_width(values: np.ndarray) -> float:
+    """Half of the 95 % interval of the mean of many values."""
+    return float(1.96 * values.std(ddof=1) / math.sqrt(len(values))) if len(values) > 1 else 0.0
+
+
+def over_seeds(records: Mapping[int, dict[str, Any]], split: str = "test") -> Mean | None:
+    """Accuracy over the records of several seeds: {seed: record}."""
+    values = [record[split]["accuracy"] for _, record in sorted(records.items()) if split in record]
+    if not values:
+        return None
+    if len(values) > 1:
+        return Mean(float(np.mean(values)), student_half_width(values), len(values), "seeds")
+    record = next(record for record in records.values() if split in record)
+    return Mean(values[0], normal_half_width(episode_accuracies(record, split)), 1, "episodes")
+
+
+def paired_difference(
+    first: Mapping[int, dict[str, Any]], second: Mapping[int, dict[str, Any]], split: str = "test"
+) -> Mean | None:
+    """Accuracy of `first` minus `second`, seed by seed on the same episodes; None where nothing can be paired."""
+    differences = []
+    for seed in sorted(set(first) & set(second)):
+        one, two = first[seed], second[seed]
+        if split in one and split in two and one[split]["episode_list"] == two[split]["episode_list"]:
+            differences.append(episode_accuracies(one, split) - episode_accuracies(two, split))
+    if not differences:
+        return None
+    means = [float(d.mean()) for d in differences]
+    if len(means) > 1:
+        return Mean(float(np.mean(means)), student_half_width(means), len(means), "seeds")
+    return Mean(means[0], normal_half_width(differences[0]), 1, "episodes")
+
+
+def over_tasks(records: Mapping[int, dict[str, Any]], split: str = "test") -> dict[str, Mean]:
+    """Accuracy of each task over seeds; with one seed the interval is over the task's episodes."""
+    collected: dict[str, list[dict[str, Any]]] = {}
+    for _, record in sorted(records.items()):
+        for row in record.get(split, {}).get("tasks", []):
+            collected.setdefault(row["task"], []).append(row)
+    means = {}
+    for task, rows in collected.items():
+        values = [row["accuracy"] for row in rows]
+        if len(values) > 1:
+            means[task] = Mean(float(np.mean(values)), student_half_width(values), len(values), "seeds")
+        else:
+            means[task] = Mean(values[0], rows[0]["interval"], 1, "episodes")
+    return means

@@ -1,0 +1,92 @@
+"""A table filled from the ledger: for each cell its mean over seeds, and the reference minus it on the same episodes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from fewtask.reproduce.grid import Cell, Changes, cell_settings
+from fewtask.reproduce.ledger import Ledger
+from fewtask.reproduce.statistics import Mean, over_seeds, over_tasks, paired_difference
+from fewtask.reproduce.tables import Experiment
+
+
+@dataclass(frozen=True)
+class CellResult:
+    """What the ledger knows of a cell. `behind`: the reference row's accuracy minus this one's."""
+
+    cell: Cell
+    seeds: int
+    accuracy: Mean | None
+    behind: Mean | None
+    tasks: dict[str, Mean]
+    training_loss: float | None
+    validation_loss: float | None
+    validation_accuracy: float | None
+    seconds: float | None
+
+
+@dataclass(frozen=True)
+class Summary:
+    """A filled table; `split` is where accuracies were measured."""
+
+    experiment: Experiment
+    split: str
+    results: tuple[CellResult, ...]
+    seeds: int
+
+    def at(self, row: str, column: str) -> CellResult | None:
+        return next((r for r in self.results if r.cell.row == row and r.cell.column == column), None)
+
+    @property
+    def rows(self) -> list[str]:
+        return self.experiment.rows
+
+    @property
+    def columns(self) -> list[str]:
+        return self.experiment.columns
+
+
+def collect(cell: Cell, ledger: Ledger, seeds: int, changes: Sequence[Changes] = ()) -> dict[int, dict[str, Any]]:
+    """The records of a cell, by seed."""
+    found = ((seed, ledger.find(cell_settings(cell, seed, changes))) for seed in range(seeds))
+    return {seed: record for seed, record in found if record is not None}
+
+
+def summarise(
+    experiment: Experiment, ledger: Ledger, seeds: int, changes: Sequence[Changes] = (), test: bool = True
+) -> Summary:
+    """From the ledger alone."""
+    split = "test" if test else "validation"
+    records = {(cell.row, cell.column): collect(cell, ledger, seeds, changes) for cell in experiment.cells}
+    results = []
+    for cell in experiment.cells:
+        own = records[cell.row, cell.column]
+        reference = records.get((experiment.reference, cell.column), {})
+        behind = None if cell.row == experiment.reference else paired_difference(reference, own, split)
+        runs = list(own.values())
+        results.append(
+            CellResult(
+                cell,
+                sum(split in record for record in runs),
+                over_seeds(own, split),
+                behind,
+                over_tasks(own, split),
+                _mean([_last_loss(record) for record in runs]),
+                _mean([record["validation"]["loss"] for record in runs]),
+                _mean([record["validation"]["accuracy"] for record in runs]),
+                _mean([record["seconds"] for record in runs]),
+            )
+        )
+    return Summary(experiment, split, tuple(results), seeds)
+
+
+def _last_loss(record: dict[str, Any]) -> float | None:
+    """Mean training loss since the last but one point of the history: steadier than the last line alone."""
+    return record["history"][-1]["loss"] if record["history"] else None
+
+
+def _mean(values: Sequence[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return sum(known) / len(known) if known else None

@@ -1,0 +1,121 @@
+"""One run of a grid: the same code in a local process and on a Ray cluster.
+
+The run lives in a folder of its own, so that one that was killed goes on from its checkpoint; when its record is in
+the ledger the folder goes.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from fewtask.errors import RunError
+from fewtask.reproduce.grid import PlannedRun, complete
+from fewtask.reproduce.ledger import Ledger
+
+THREAD_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMEXPR_NUM_THREADS")
+
+
+@dataclass(frozen=True)
+class Job:
+    """A run, where its files are, and what is wanted of it."""
+
+    run: PlannedRun
+    work_dir: Path
+    ledger_dir: Path
+    data_dir: Path | None = None
+    raw_dir: Path | None = None
+    test: bool = True
+    keep: bool = False
+    """Keep the run's folder with its weights when it is finished."""
+
+
+def run_one(job: Job, threads: int = 1, on_step: Callable[[int], None] | None = None) -> dict[str, Any]:
+    """Trains or goes on, evaluates, writes the record and returns it; what is in the ledger is not done again."""
+    from fewtask.cli.common import settle_threads
+
+    settle_threads(threads)
+    folder = job.work_dir / job.run.stem
+    with alone(folder.with_name(f"{folder.name}.lock")):
+        ledger = Ledger(job.ledger_dir)
+        if complete(job.run, ledger, job.test):
+            return ledger.read(job.run.settings)
+        record = _run(job, folder, ledger, on_step)
+        # Weights that have not met the test tasks are still needed for that.
+        if job.test and not job.keep:
+            shutil.rmtree(folder, ignore_errors=True)
+        return record
+
+
+def _run(job: Job, folder: Path, ledger: Ledger, on_step: Callable[[int], None] | None) -> dict[str, Any]:
+    from fewtask.datasets.cache import load_dataset
+    from fewtask.reproduce.records import make_record
+    from fewtask.reproduce.task_map import task_map
+    from fewtask.run import execute, test_episodes
+    from fewtask.training.history import read_history
+
+    settings = job.run.settings
+    if folder.exists() and not (folder / "config.json").exists():
+        # Killed before it had written anything of use.
+        shutil.rmtree(folder)
+    dataset = load_dataset(settings.dataset, settings.data, data_dir=job.data_dir, raw_dir=job.raw_dir)
+    if job.test:
+        # Test episodes that the data cannot give are refused now, not after hours of training.
+        test_episodes(settings, dataset.test, len(dataset.test.tasks))
+
+    def heard(row: dict[str, Any]) -> None:
+        if on_step is not None:
+            on_step(int(row["step"]))
+
+    # Meta-test is left to make_record, which keeps every episode.
+    result = execute(settings, dataset, folder, test=False, show_progress=False, on_row=heard)
+    history = read_history(folder / "history.jsonl")
+    record = make_record(job.run.preset, result.method, dataset, result.record, history, job.test)
+    if job.run.task_map:
+        ledger.write_map(settings, task_map(result.method, dataset.train))
+    ledger.write(record)
+    return record
+
+
+@contextmanager
+def alone(path: Path) -> Iterator[None]:
+    """Waits until no other process has the lock; the system lets go of a dead process's locks.
+
+    The file holds the number of the process that has it.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        import fcntl
+    except ImportError:
+        yield
+        return
+    while True:
+        try:
+            handle = path.open("a+")
+        except OSError as error:
+            raise RunError(f"cannot write in {path.parent}: {error.strerror}") from error
+        with handle:
+            fcntl.flock(handle, fcntl.LOCK_EX)
+            if not _same_file(handle.fileno(), path):
+                # Whoever had it has removed the file meanwhile: this lock is on nothing.
+                continue
+            handle.truncate(0)
+            handle.write(str(os.getpid()))
+            handle.flush()
+            try:
+                yield
+            finally:
+                path.unlink(missing_ok=True)
+            return
+
+
+def _same_file(descriptor: int, path: Path) -> bool:
+    try:
+        return os.fstat(descriptor).st_ino == path.stat().st_ino
+    except FileNotFoundError:
+        return False

@@ -1,0 +1,23 @@
+"""What tests of real data share: the publishers' files, where they are at hand, and one cache a session."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+RAW = (Path(__file__).resolve().parents[1] / ".." / "shared" / "data").resolve()
+
+
+@pytest.fixture(scope="session")
+def raw_dir() -> Path:
+    """The publishers' files, one folder a data set; tests that need them skip elsewhere."""
+    if not RAW.is_dir():
+        pytest.skip(f"the publishers' files are not at {RAW}")
+    return RAW
+
+
+@pytest.fixture(scope="session")
+def prepared_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A data folder for the whole session, so that each data set is prepared once."""
+    return tmp_path_factory.mktemp("prepared")

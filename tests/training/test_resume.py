@@ -1,0 +1,189 @@
+"""A run killed at any moment and started again ends as if it had never been interrupted."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+import torch
+
+from fewtask.datasets.cache import load_dataset
+from fewtask.errors import RunError
+from fewtask.methods import METHODS
+from fewtask.presets import load_preset
+from fewtask.run import execute
+from fewtask.settings import RunSettings, update
+from fewtask.training import loop
+from fewtask.training.files import read_tensors
+from fewtask.training.history import read_history
+
+SMALL = {
+    "data": {"max_per_class": 12},
+    "episode": {"way": 5},
+    "encoder": {"width": 8},
+    "set_function": {"hidden": 16},
+    "hyper": {"period": 4, "terms": 2},
+    "adaptation": {"steps": 1, "test_steps": 1},
+    "train": {"validate_every": 10, "checkpoint_every": 5, "log_every": 3, "validation_episodes": 20, "average": 0.9},
+    "evaluation": {"episodes": 20, "query": 2},
+}
+FLAGS = [
+    "--data.max-per-class=12",
+    "--episode.way=5",
+    "--encoder.width=8",
+    "--set-function.hidden=16",
+    "--hyper.period=4",
+    "--hyper.terms=2",
+    "--train.validate-every=10",
+    "--train.checkpoint-every=5",
+    "--train.log-every=3",
+    "--train.validation-episodes=20",
+    "--evaluation.episodes=20",
+    "--evaluation.query=2",
+]
+
+
+def small(method: str, steps: int) -> RunSettings:
+    return update(update(load_preset("rainbow-digits", method), SMALL), {"train": {"steps": steps}})
+
+
+def without_times(rows: list[dict]) -> list[dict]:
+    return [{k: v for k, v in row.items() if k not in ("seconds", "steps_per_second")} for row in rows]
+
+
+def same_run(one: Path, two: Path) -> None:
+    first, second = read_tensors(one / "model.safetensors")[0], read_tensors(two / "model.safetensors")[0]
+    assert first.keys() == second.keys()
+    for name, value in first.items():
+        assert torch.equal(value, second[name]), name
+    assert without_times(read_history(one / "history.jsonl")) == without_times(read_history(two / "history.jsonl"))
+    results = [json.loads((run / "result.json").read_text()) for run in (one, two)]
+    for key in ("selected_step", "validation", "test", "final_training_loss"):
+        assert results[0][key] == results[1][key]
+
+
+@pytest.mark.parametrize("method", [name for name, method in METHODS.items() if method.trained])
+def test_stopping_between_checkpoints_changes_nothing(
+    method: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings = small(method, 20)
+    dataset = load_dataset(settings.dataset, settings.data)
+    execute(settings, dataset, tmp_path / "whole", show_progress=False)
+    step = loop.training_step
+
+    def dies(state: loop.TrainingState) -> dict | None:
+        if state.step == 13:
+            raise RuntimeError("killed")
+        return step(state)
+
+    monkeypatch.setattr(loop, "training_step", dies)
+    with pytest.raises(RuntimeError, match="killed"):
+        execute(settings, dataset, tmp_path / "broken", show_progress=False)
+    monkeypatch.setattr(loop, "training_step", step)
+    torch.manual_seed(999)
+    execute(settings, dataset, tmp_path / "broken", show_progress=False)
+    same_run(tmp_path / "whole", tmp_path / "broken")
+
+
+def start(out: Path) -> subprocess.Popen:
+    command = [sys.executable, "-m", "fewtask", "train", "rainbow-digits", "--method", "meta-interpolation"]
+    command += ["--seed", "3", "--out", str(out), "--threads", "1", "--train.steps", "120", *FLAGS]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env={**os.environ})
+
+
+@pytest.mark.slow
+def test_three_kills_end_with_the_same_weights_bit_for_bit(tmp_path: Path) -> None:
+    whole = start(tmp_path / "whole")
+    killed = tmp_path / "killed"
+    for moment in (8, 41, 77):
+        process = start(killed)
+        deadline = time.monotonic() + 120
+        while time.monotonic() < deadline and process.poll() is None:
+            if any(row["step"] >= moment for row in read_history(killed / "history.jsonl")):
+                break
+            time.sleep(0.005)
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+        assert not (killed / "result.json").exists(), "it was to be killed before its end"
+    last = start(killed)
+    output, _ = last.communicate(timeout=240)
+    assert last.returncode == 0, output.decode()
+    output, _ = whole.communicate(timeout=240)
+    assert whole.returncode == 0, output.decode()
+    same_run(tmp_path / "whole", killed)
+
+
+def test_ctrl_c_saves_and_says_how_to_go_on(tmp_path: Path) -> None:
+    process = start(tmp_path / "run")
+    deadline = time.monotonic() + 120
+    while time.monotonic() < deadline and not read_history(tmp_path / "run" / "history.jsonl"):
+        time.sleep(0.01)
+    process.send_signal(signal.SIGINT)
+    output, _ = process.communicate(timeout=120)
+    assert process.returncode == 1
+    assert b"run the same command to go on" in output.replace(b"\n", b" ")
+    assert (tmp_path / "run" / "checkpoint.safetensors").exists()
+
+
+def test_a_damaged_checkpoint_is_named_and_left_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    settings = small("protonet", 10)
+    dataset = load_dataset(settings.dataset, settings.data)
+    monkeypatch.setattr(loop, "evaluate", lambda *args: (_ for _ in ()).throw(RuntimeError("stop")))
+    with pytest.raises(RuntimeError, match="stop"):
+        execute(settings, dataset, tmp_path / "run", show_progress=False)
+    monkeypatch.undo()
+    checkpoint = tmp_path / "run" / "checkpoint.safetensors"
+    checkpoint.write_bytes(checkpoint.read_bytes()[:1000])
+    with pytest.raises(RunError, match=r"checkpoint\.safetensors is damaged .* remove it"):
+        execute(settings, dataset, tmp_path / "run", show_progress=False)
+    assert checkpoint.stat().st_size == 1000
+
+
+def test_a_full_disk_is_one_sentence_and_the_old_checkpoint_stays(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings = small("protonet", 20)
+    dataset = load_dataset(settings.dataset, settings.data)
+    from fewtask.training import files
+
+    save, calls = files.save_file, []
+
+    def full(*args: object, **kwargs: object) -> None:
+        calls.append(args)
+        if len(calls) == 2:
+            raise OSError(28, "No space left on device")
+        save(*args, **kwargs)
+
+    monkeypatch.setattr(files, "save_file", full)
+    with pytest.raises(RunError, match="the disk is full"):
+        execute(settings, dataset, tmp_path / "run", show_progress=False)
+    assert {p.name for p in (tmp_path / "run").iterdir()} == {"config.json", "history.jsonl", "checkpoint.safetensors"}
+    monkeypatch.undo()
+    execute(settings, dataset, tmp_path / "run", show_progress=False)
+    execute(settings, dataset, tmp_path / "whole", show_progress=False)
+    same_run(tmp_path / "whole", tmp_path / "run")
+
+
+def test_a_folder_of_another_run_is_refused_and_kept(tmp_path: Path) -> None:
+    settings = small("protonet", 5)
+    dataset = load_dataset(settings.dataset, settings.data)
+    execute(settings, dataset, tmp_path / "run", show_progress=False)
+    before = (tmp_path / "run" / "model.safetensors").read_bytes()
+    other = update(settings, {"optimizer": {"lr": 0.5}})
+    with pytest.raises(RunError, match=r"optimizer\.lr is 0\.001 there, not 0\.5"):
+        execute(other, dataset, tmp_path / "run", show_progress=False)
+    assert (tmp_path / "run" / "model.safetensors").read_bytes() == before
+
+
+def test_a_setting_that_the_method_does_not_use_is_no_other_run(tmp_path: Path) -> None:
+    settings = small("protonet", 5)
+    dataset = load_dataset(settings.dataset, settings.data)
+    execute(settings, dataset, tmp_path / "run", show_progress=False)
+    again = execute(update(settings, {"set_function": {"dropout": 0.7}}), dataset, tmp_path / "run")
+    assert again.record["validation"]
