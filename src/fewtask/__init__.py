@@ -8,7 +8,6 @@ if TYPE_CHECKING:
     from fewtask.datasets.cache import load_dataset
     from fewtask.episodes import Episode
     from fewtask.evaluation import evaluate
-    from fewtask.hypergradient import hypergradient
     from fewtask.methods import make_method
     from fewtask.pool import Dataset, TaskPool
     from fewtask.presets import load_preset
@@ -24,7 +23,6 @@ _PLACES = {
     "TaskPool": "fewtask.pool",
     "evaluate": "fewtask.evaluation",
     "execute": "fewtask.run",
-    "hypergradient": "fewtask.hypergradient",
     "load_dataset": "fewtask.datasets.cache",
     "load_preset": "fewtask.presets",
     "load_run": "fewtask.run",
@@ -40,7 +38,6 @@ __all__ = [
     "__version__",
     "evaluate",
     "execute",
-    "hypergradient",
     "load_dataset",
     "load_preset",
     "load_run",
@@ -55,5 +52,4 @@ def __getattr__(name: str) -> Any:
     from importlib import import_module
 
     module = import_module(_PLACES[name])
-    # fewtask.hypergradient is a package and a function within it; the function is what the name stands for here.
     return getattr(module, name)

@@ -68,7 +68,7 @@ def transcription(phi: SetTransformer, X: Tensor) -> tuple[Tensor, Tensor, Tenso
     return (H3 @ phi.output.weight.T + phi.output.bias).squeeze(0), H2, H3
 
 
-def transformer(d: int = 5, hidden: int = 8, heads: int = 4, dropout: float = 0.0, seed: int = 0) -> SetTransformer:
+def transformer(d: int = 5, hidden: int = 24, heads: int = 4, dropout: float = 0.0, seed: int = 0) -> SetTransformer:
     """With every parameter random, also those that start at zero or one."""
     torch.manual_seed(seed)
     phi = SetTransformer(d, hidden, heads, dropout).double()
@@ -91,7 +91,7 @@ def assert_same(phi: SetTransformer, fast: Tensor, plain: Tensor, h: Tensor) -> 
         torch.testing.assert_close(zero if a is None else a, zero if b is None else b, rtol=1e-8, atol=1e-9)
 
 
-@pytest.mark.parametrize(("d", "hidden", "heads"), [(5, 8, 4), (3, 12, 3), (4, 6, 1)])
+@pytest.mark.parametrize(("d", "hidden", "heads"), [(5, 24, 4), (3, 12, 3), (4, 6, 1)])
 @pytest.mark.parametrize("n", [1, 2, 3, 4, 5])
 def test_the_set_transformer_is_the_appendix(n: int, d: int, hidden: int, heads: int) -> None:
     phi = transformer(d, hidden, heads)
@@ -171,7 +171,7 @@ def test_dropout_is_at_work_in_training_only() -> None:
 
 def built(name: str, d: int, seed: int) -> SetFunction:
     torch.manual_seed(seed)
-    return make_set_function(SetFunctionSettings(name=name, hidden=8, dropout=0.0), d).double()
+    return make_set_function(SetFunctionSettings(name=name, hidden=24, dropout=0.0), d).double()
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -203,7 +203,7 @@ def test_deep_sets_and_mean_are_their_definitions() -> None:
     assert isinstance(phi, DeepSets)
     sets = torch.randn(3, 3, 4, dtype=torch.float64)
     for X, out in zip(sets, phi(sets)):
-        total = torch.zeros(8, dtype=torch.float64)
+        total = torch.zeros(24, dtype=torch.float64)
         for x in X:
             hidden = phi.element[0].weight @ x + phi.element[0].bias
             total = total + phi.element[2].weight @ hidden.clamp_min(0) + phi.element[2].bias

@@ -26,7 +26,9 @@ def plain_training_loss(method: SetMethod, episodes: Sequence[Episode]) -> Tenso
     total = torch.zeros((), dtype=first.support.dtype)
     for b in range(first.batch):
         K, N = first.way, first.shot
-        rows = torch.cat([first.support[b].flatten(0, 1), second.support[b].flatten(0, 1), first.query[b].flatten(0, 1)])
+        rows = torch.cat(
+            [first.support[b].flatten(0, 1), second.support[b].flatten(0, 1), first.query[b].flatten(0, 1)]
+        )
         h = method.encoder.lower(rows, method.layer)
         support, partner, query = h.split([K * N, K * N, len(rows) - 2 * K * N])
         singleton = plain_singleton_loss(method, support, query, K)

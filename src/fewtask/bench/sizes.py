@@ -75,7 +75,16 @@ SIZES: dict[str, Size] = {
         Size("nci", "NCI", (1024,), tasks=4, classes=2, rows=500, test_tasks=3, test_classes=2),
         Size("esc50", "ESC-50", (640,), tasks=1, classes=20, rows=40, test_tasks=1, test_classes=15),
         Size("rmnist", "RMNIST", (3, 28, 28), tasks=16, classes=10, rows=100, test_tasks=10, test_classes=10),
-        Size("cifar100-fs-5shot", "CIFAR-100-FS", (3, 32, 32), tasks=1, classes=12, rows=600, test_tasks=1, test_classes=20),
+        Size(
+            "cifar100-fs-5shot",
+            "CIFAR-100-FS",
+            (3, 32, 32),
+            tasks=1,
+            classes=12,
+            rows=600,
+            test_tasks=1,
+            test_classes=20,
+        ),
     )
 }
 

@@ -13,6 +13,9 @@ COMMANDS = {
     "demo": "train ProtoNet and Meta-Interpolation on rainbow digits and compare them (about 4 minutes)",
     "train": "train a method on a data set and save the run; continues a run that was interrupted",
     "evaluate": "evaluate a saved run on its test tasks",
+    "compare": "compare methods, or variants of Meta-Interpolation, on a preset in one table",
+    "reproduce": "make a table or figure of the paper, running what is missing",
+    "explain": "draw how a learned set function mixes two tasks",
     "list": "list data sets, methods or presets",
     "data": "list, prepare, verify or show data sets",
 }

@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import ctypes
 import platform
-from typing import TypeVar
+import sys
+from collections.abc import Iterable, Iterator
+from typing import Any, TypeVar
 
 import tyro
+from rich.console import Console
+from rich.progress import track
 
 from fewtask.errors import SettingsError
 
 T = TypeVar("T")
+PLAIN_WIDTH = 160
 
 
 def parse(kind: type[T], argv: list[str], prog: str, description: str | None = None, default: T | None = None) -> T:
@@ -18,6 +23,23 @@ def parse(kind: type[T], argv: list[str], prog: str, description: str | None = N
     if default is None:
         return tyro.cli(kind, args=argv, prog=prog, description=description)
     return tyro.cli(kind, args=argv, prog=prog, description=description, default=default)
+
+
+def make_console(stderr: bool = False) -> Console:
+    """A console; without a terminal rich assumes 80 columns, which breaks a table into syllables."""
+    stream = sys.stderr if stderr else sys.stdout
+    return Console(stderr=stderr) if stream.isatty() else Console(stderr=stderr, width=PLAIN_WIDTH)
+
+
+def progress_on(console: Console) -> Any:
+    """Progress bars on a terminal, nothing elsewhere."""
+
+    def progress(items: Iterable[T], what: str, total: int | None = None) -> Iterator[T]:
+        if not console.is_terminal:
+            return iter(items)
+        return iter(track(items, description=what, total=total, console=console))
+
+    return progress
 
 
 def choose_device(name: str) -> str:

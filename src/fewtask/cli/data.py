@@ -2,26 +2,22 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any
 
 import tyro
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
-from rich.progress import track
 from rich.table import Table
 
+from fewtask.cli.common import make_console, progress_on
 from fewtask.datasets import SOURCES, get_source
 from fewtask.datasets.base import Source
 from fewtask.errors import DataError, FewtaskError
 from fewtask.pool import SPLITS, Dataset
 from fewtask.settings import DataSettings
 
-T = TypeVar("T")
-PLAIN_WIDTH = 160
 DataDir = Annotated[Path | None, tyro.conf.arg(metavar="DIR")]
 Kind = Annotated[str | None, tyro.conf.arg(metavar="KIND")]
 
@@ -66,8 +62,8 @@ class Show:
 
     name: tyro.conf.Positional[str]
     """A data set of images."""
-    out: Annotated[Path, tyro.conf.arg(metavar="FILE.png")]
-    """Image file to write."""
+    out: Annotated[Path | None, tyro.conf.arg(metavar="FILE.png")] = None
+    """Image file to write; unset: NAME.png in this folder."""
     source: Annotated[Path | None, tyro.conf.arg(name="from", metavar="DIR")] = None
     """Folder of the publisher's files, if the data set is not prepared yet."""
     data_dir: DataDir = None
@@ -84,8 +80,7 @@ Command = (
 
 def main(argv: list[str]) -> int:
     command: Any = tyro.cli(Command, args=argv, prog="fewtask data", description=__doc__)
-    # Without a terminal rich assumes 80 columns, which breaks a table into syllables.
-    console = Console() if sys.stdout.isatty() else Console(width=PLAIN_WIDTH)
+    console = make_console()
     if isinstance(command, List):
         console.print(list_table(command.data_dir))
     elif isinstance(command, Prepare):
@@ -178,17 +173,16 @@ def show(command: Show, console: Console) -> None:
         raise DataError(f"'{source.name}' is made of {source.domain}, not images: data sets of images are {images}")
     from fewtask.datasets.contact_sheet import draw
 
-    draw(
-        cache.load_dataset(
-            command.name,
-            DataSettings(),
-            data_dir=command.data_dir,
-            raw_dir=command.source,
-            progress=progress_on(console),
-        ),
-        command.out,
+    dataset = cache.load_dataset(
+        command.name,
+        DataSettings(),
+        data_dir=command.data_dir,
+        raw_dir=command.source,
+        progress=progress_on(console),
     )
-    console.print(f"wrote {command.out}", markup=False, highlight=False)
+    out = command.out or Path(f"{command.name}.png")
+    draw(dataset, out)
+    console.print(f"drawn: {out}", highlight=False, soft_wrap=True)
 
 
 def counts_table(dataset: Dataset) -> Table:
@@ -212,17 +206,6 @@ def print_info(manifest: dict[str, Any], console: Console) -> None:
         console.print(", ".join(f"{key} {value:,}" for key, value in numbers.items()), highlight=False)
     for failure in info.get("failed_first", []):
         console.print(f"  not read: {failure['where']}", markup=False, highlight=False, soft_wrap=True)
-
-
-def progress_on(console: Console) -> Any:
-    """Progress bars on a terminal, nothing elsewhere."""
-
-    def progress(items: Iterable[T], what: str, total: int | None = None) -> Iterator[T]:
-        if not (console.is_terminal and sys.stdout.isatty()):
-            return iter(items)
-        return iter(track(items, description=what, total=total, console=console))
-
-    return progress
 
 
 def _sentence(dataset: Dataset) -> str:

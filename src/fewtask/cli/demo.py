@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-from fewtask.cli.common import parse
+from fewtask.cli.common import make_console, parse
 from fewtask.demo import METHODS, SEEDS, DemoRun, draw, run_demo, summary
 
 
@@ -32,7 +32,7 @@ class Demo:
 
 def main(argv: list[str]) -> int:
     command = parse(Demo, argv, "fewtask demo")
-    console, started = Console(), time.perf_counter()
+    console, started = make_console(), time.perf_counter()
     total = len(METHODS) * len(SEEDS)
     console.print(
         "Rainbow digits: 32 tasks, each its own colour, size and angle; 10 classes, one example of each.\n"

@@ -8,10 +8,9 @@ from pathlib import Path
 from typing import Annotated, Literal
 
 import tyro
-from rich.console import Console
 from rich.table import Table
 
-from fewtask.cli.common import choose_device, parse, settle_threads
+from fewtask.cli.common import choose_device, make_console, parse, settle_threads
 
 
 @dataclass(frozen=True)
@@ -67,5 +66,5 @@ def main(argv: list[str]) -> int:
         table.add_row(row.task, str(row.episodes), percent(row.accuracy, row.interval))
     table.add_section()
     table.add_row("all", str(score.episodes), percent(score.accuracy, score.interval))
-    Console().print(table)
+    make_console().print(table)
     return 0

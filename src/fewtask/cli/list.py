@@ -6,10 +6,9 @@ from dataclasses import dataclass
 from typing import Annotated, Literal
 
 import tyro
-from rich.console import Console
 from rich.table import Table
 
-from fewtask.cli.common import parse
+from fewtask.cli.common import make_console, parse
 
 
 @dataclass(frozen=True)
@@ -43,5 +42,5 @@ def main(argv: list[str]) -> int:
         table.add_column("about")
         for name in preset_names():
             table.add_row(name, read_preset(name).get("about", ""))
-    Console().print(table)
+    make_console().print(table)
     return 0

@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Annotated
 
 import tyro
-from rich.console import Console
 
-from fewtask.cli.common import choose_device, parse, settle_threads
-from fewtask.presets import load_preset
+from fewtask.cli.common import choose_device, make_console, parse, progress_on, settle_threads
+from fewtask.errors import SettingsError
+from fewtask.presets import load_preset, preset_names
 from fewtask.settings import RunSettings
 
 DESCRIPTION = """Train a method on a data set and save the run in a folder; the same command continues a run that was
@@ -46,24 +46,24 @@ class Choice:
 
 
 def choose(argv: list[str]) -> Choice:
-    """Takes DATASET and --method out of the arguments."""
-    method, preset = "meta-interpolation", None
-    rest: list[str] = []
+    """Takes DATASET and --method out of the arguments: the flags' defaults depend on them."""
+    method, rest = "meta-interpolation", []
     words = iter(argv)
     for word in words:
         if word == "--method":
             method = next(words, method)
         elif word.startswith("--method="):
             method = word.partition("=")[2]
-        elif (
-            preset is None
-            and not word.startswith("-")
-            and (not rest or not rest[-1].startswith("-") or "=" in rest[-1])
-        ):
-            preset = word
         else:
             rest.append(word)
-    return Choice(preset or "rainbow-digits", method, rest)
+    # The first word, as the usage has it; or, after other flags, the first that names a preset.
+    known = preset_names()
+    place = 0 if rest and not rest[0].startswith("-") else next((i for i, w in enumerate(rest) if w in known), None)
+    if place is not None:
+        return Choice(rest[place], method, rest[:place] + rest[place + 1 :])
+    if {"-h", "--help"} & set(rest):
+        return Choice("rainbow-digits", method, rest)
+    raise SettingsError(f"say what to train on: fewtask train DATASET; known are {', '.join(known)}")
 
 
 def main(argv: list[str]) -> int:
@@ -78,7 +78,6 @@ def main(argv: list[str]) -> int:
 
 
 def train(command: Train, preset: str) -> int:
-    from fewtask.cli.data import progress_on
     from fewtask.cli.tables import result_table
     from fewtask.datasets.cache import load_dataset
     from fewtask.run import execute
@@ -92,10 +91,10 @@ def train(command: Train, preset: str) -> int:
         settings.data,
         data_dir=command.data_dir,
         raw_dir=command.raw_dir,
-        progress=progress_on(Console(stderr=True)),
+        progress=progress_on(make_console(stderr=True)),
     )
     result = execute(settings, dataset, out, device=device, test=command.test)
-    console = Console()
+    console = make_console()
     console.print(result_table(settings, result.record))
-    console.print(f"saved in {out}")
+    console.print(f"saved in {out}", soft_wrap=True, highlight=False)
     return 0

@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from fewtask.encoders import make_encoder
 from fewtask.encoders.normalisation import normalising
 from fewtask.episodes import Episode
+from fewtask.errors import SettingsError
 from fewtask.methods.metric import accuracy, class_mean, cross_entropy, prototype_logits
 from fewtask.pool import TaskPool
 from fewtask.sampler import EpisodeSampler
@@ -68,6 +69,10 @@ class Method(nn.Module):
 
     def check(self, train: TaskPool, validation: TaskPool) -> None:
         """Raises SettingsError for settings that cannot work on these tasks, before training starts."""
+        episode = self.settings.episode
+        for name, least in (("way", 2), ("shot", 1), ("query", 1), ("batch", 1)):
+            if getattr(episode, name) < least:
+                raise SettingsError(f"episode.{name} is {getattr(episode, name)}: {self.name} needs at least {least}")
 
     def prepare(self, train: TaskPool, validation: TaskPool) -> None:
         """Whatever is found from the data before the first step."""

@@ -16,10 +16,12 @@ from torch import Tensor, nn
 from torch.func import functional_call, vmap
 
 from fewtask.episodes import Episode
+from fewtask.errors import SettingsError
 from fewtask.methods.base import Method, Step
 from fewtask.methods.meta_interpolation import MetaInterpolation
 from fewtask.methods.metric import accuracy, mixing_weight
 from fewtask.methods.mlti import MLTI
+from fewtask.pool import TaskPool
 from fewtask.settings import RunSettings
 
 Weights = dict[str, Tensor]
@@ -116,6 +118,12 @@ class FOMAMLWithMLTI(FOMAML, MLTI):
     summary = "first-order MAML on tasks mixed by MLTI"
     groups = ("adaptation", "interpolation", "mixup")
 
+    def check(self, train: TaskPool, validation: TaskPool) -> None:
+        super().check(train, validation)
+        for name in ("within_task", "cutmix"):
+            if getattr(self.settings.mixup, name):
+                raise SettingsError(f"{self.name} mixes two tasks at a layer only: mixup.{name} must be off")
+
     def cross_task_loss(self, first: Episode, second: Episode) -> Step:
         weight = mixing_weight(self.settings.mixup.alpha, first.support.device)
         layer = self.step_layer()
@@ -141,6 +149,12 @@ class FOMAMLWithMetaInterpolation(FOMAML, MetaInterpolation):
     name = "fomaml-meta-interpolation"
     summary = "first-order MAML whose inner steps see supports interpolated by the set function"
     groups = ("adaptation", "hyper", "set_function", "interpolation")
+
+    def check(self, train: TaskPool, validation: TaskPool) -> None:
+        super().check(train, validation)
+        strategy = self.settings.interpolation.strategy
+        if strategy not in ("support", "support+noise"):
+            raise SettingsError(f"{self.name} interpolates supports only, and interpolation.strategy is '{strategy}'")
 
     def training_loss(self, episodes: list[Episode]) -> Step:
         first = episodes[0]

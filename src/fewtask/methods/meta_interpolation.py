@@ -25,6 +25,7 @@ class MetaInterpolation(SetMethod):
     summary = "learned interpolation of tasks by a set function, trained with hypergradients"
 
     def check(self, train: TaskPool, validation: TaskPool) -> None:
+        super().check(train, validation)
         mix, episode = self.settings.interpolation, self.settings.episode
         if mix.cardinality < 1:
             raise SettingsError(f"interpolation.cardinality is {mix.cardinality}: a set has at least one element")
@@ -54,23 +55,29 @@ class MetaInterpolation(SetMethod):
         )
 
     def training_loss(self, episodes: list[Episode]) -> Step:
-        first, strategy = episodes[0], self.settings.interpolation.strategy
+        first, mix = episodes[0], self.settings.interpolation
+        mixes_support, mixes_query = mix.strategy != "query", mix.strategy in ("query", "support+query")
         support, query = self.lower(episodes)
-        mixes_support, mixes_query = strategy != "query", strategy in ("query", "support+query")
-        needs_singletons = self.settings.interpolation.singleton_loss
-        clean_support, clean_query = self.upper_clean(
-            support[0] if needs_singletons or not mixes_support else None,
-            query[0] if needs_singletons or not mixes_query else None,
-        )
-        prototypes = class_mean(self.upper_mixed(support) if mixes_support else _given(clean_support))
-        mixed_query = self.upper_mixed(query).flatten(1, 2) if mixes_query else _given(clean_query).flatten(1, 2)
-        per_class = mixed_query.shape[1] // first.way
-        labels = torch.arange(first.way, device=mixed_query.device).repeat_interleave(per_class)
-        mix = self.step(prototypes, mixed_query, labels)
-        if not needs_singletons:
-            return mix
-        singleton = self.step(class_mean(_given(clean_support)), _given(clean_query).flatten(1, 2), first.labels())
-        return Step(0.5 * (singleton.loss + mix.loss), singleton.accuracy)
+        plain = []
+        if mix.singleton_loss or not mixes_support:
+            plain.append(support[0])
+        if mix.singleton_loss or not mixes_query:
+            plain.append(query[0])
+        groups = ([support] if mixes_support else []) + ([query] if mixes_query else [])
+        alone, merged = self.interpolate(plain, groups)
+        clean = self.upper(alone, update=True) if alone else []
+        mixed = [self.upper([sets], update=not self.settings.model.clean_statistics)[0] for sets in merged]
+        z_support, z_query = mixed[0] if mixes_support else clean[0], mixed[-1] if mixes_query else clean[-1]
+        mix_step = self.compare(z_support, z_query)
+        if not mix.singleton_loss:
+            return mix_step
+        singleton = self.compare(clean[0], clean[1])
+        return Step(0.5 * (singleton.loss + mix_step.loss), singleton.accuracy)
+
+    def compare(self, support: Tensor, query: Tensor) -> Step:
+        """Embedded support [B, K, n, D] and queries [B, K, m, D] to loss and accuracy."""
+        labels = torch.arange(query.shape[1], device=query.device).repeat_interleave(query.shape[2])
+        return self.step(class_mean(support), query.flatten(1, 2), labels)
 
     def lower(self, episodes: list[Episode]) -> tuple[list[Tensor], list[Tensor]]:
         """Features at the cut of the supports [B, K, N, d] and the queries [B, K, Q, d] of a group, in one pass."""
@@ -86,26 +93,44 @@ class MetaInterpolation(SetMethod):
             support = [support[0], torch.randn_like(support[0])]
         return support, query
 
-    def upper_clean(self, support: Tensor | None, query: Tensor | None) -> tuple[Tensor | None, Tensor | None]:
-        """Plain rows through φ_λ({h}) and the layers above the cut: [B, K, n, d] -> [B, K, n, D]."""
-        sets = [s for s in (support, query) if s is not None]
-        if not sets:
-            return None, None
-        h = join(*sets)
-        with self.passes(h.shape[0], update=True):
-            z = self.encoder.upper(self.singletons(h.flatten(0, 1)), self.layer)
+    def interpolate(self, plain: list[Tensor], groups: list[list[Tensor]]) -> tuple[list[Tensor], list[Tensor]]:
+        """φ_λ({h}) of plain rows [B, K, n, d], and φ_λ of sets with one element of each member of a group.
+
+        Returns the first as they came, and [B, K, sets, d] for each group; all in one pass through φ_λ.
+        """
+        h, index, start = [], [], 0
+        for members in groups:
+            B, K, n, _ = members[0].shape
+            own = set_index(B * K, n, len(members), self.settings.interpolation.pairs, members[0].device)
+            index.append(own + start)
+            h += [m.flatten(0, 2) for m in members]
+            start += B * K * n * len(members)
+        rows = [p.flatten(0, 2) for p in plain]
+        if not groups:
+            single, merged = self.singletons(torch.cat(rows)), None
+        elif not plain:
+            single, merged = None, self.merge(torch.cat(h), torch.cat(index))
+        else:
+            single, merged = self.both(torch.cat(rows), torch.cat(h), torch.cat(index))
+        alone = [] if single is None else single.split([len(r) for r in rows])
+        sets = [] if merged is None else merged.split([len(i) for i in index])
+        return (
+            [x.view(p.shape) for x, p in zip(alone, plain)],
+            [x.view(*members[0].shape[:2], -1, x.shape[-1]) for x, members in zip(sets, groups)],
+        )
+
+    def upper(self, parts: list[Tensor], update: bool) -> list[Tensor]:
+        """The layers above the cut, in one pass: tensors [B, K, n, d] -> [B, K, n, D]."""
+        h = join(*parts)
+        with self.passes(h.shape[0], update=update):
+            z = self.encoder.upper(h.flatten(0, 1), self.layer)
         z = z.view(*h.shape[:2], -1)
-        parts = iter(z.split([s.shape[1] * s.shape[2] for s in sets], dim=1))
-        return tuple(None if s is None else next(parts).unflatten(1, s.shape[1:3]) for s in (support, query))  # type: ignore[return-value]
+        found = z.split([p.shape[1] * p.shape[2] for p in parts], dim=1)
+        return [x.unflatten(1, p.shape[1:3]) for x, p in zip(found, parts)]
 
     def upper_mixed(self, members: list[Tensor]) -> Tensor:
         """Sets with one element of each [B, K, n, d] through φ_λ and the rest -> [B, K, sets, D]."""
-        B, K, n, _ = members[0].shape
-        index = set_index(B * K, n, len(members), self.settings.interpolation.pairs, members[0].device)
-        merged = self.merge(torch.cat([m.flatten(0, 2) for m in members]), index)
-        with self.passes(B, update=not self.settings.model.clean_statistics):
-            z = self.encoder.upper(merged, self.layer)
-        return z.view(B, K, -1, z.shape[-1])
+        return self.upper(self.interpolate([], [members])[1], update=not self.settings.model.clean_statistics)[0]
 
 
 def set_index(classes: int, n: int, size: int, pairs: str, device: torch.device) -> Tensor:
@@ -121,8 +146,3 @@ def set_index(classes: int, n: int, size: int, pairs: str, device: torch.device)
     first = rows.view(classes, n, 1).expand(classes, n, n)
     second = rows.view(classes, 1, n).expand(classes, n, n) + classes * n
     return torch.stack([first.reshape(-1), second.reshape(-1)], dim=1)
-
-
-def _given(x: Tensor | None) -> Tensor:
-    assert x is not None
-    return x

@@ -20,11 +20,10 @@ class MixingMethod(Method):
     groups: ClassVar[tuple[str, ...]] = ("interpolation", "mixup")
 
     def check(self, train: TaskPool, validation: TaskPool) -> None:
+        super().check(train, validation)
         self.encoder.check_layer(self.settings.interpolation.layer)
         if self.settings.mixup.alpha <= 0:
             raise SettingsError(f"mixup.alpha is {self.settings.mixup.alpha:g}: Beta(alpha, alpha) needs alpha > 0")
-        if self.settings.episode.shot < 1:
-            raise SettingsError(f"{self.name} mixes with support rows: episode.shot must be at least 1")
 
     def step_layer(self) -> int:
         """The layer of this step."""

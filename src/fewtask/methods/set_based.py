@@ -49,3 +49,9 @@ class SetMethod(Method):
             return self.phi.merge(h, members)
         merged = self.phi.merge(h[:, : -self.carried], members)
         return torch.cat([merged, h[:, -self.carried :][members].mean(dim=1)], dim=1)
+
+    def both(self, alone: Tensor, h: Tensor, members: Tensor) -> tuple[Tensor, Tensor]:
+        """`singletons(alone)` and `merge(h, members)`, in one pass through φ_λ where it can."""
+        if self.carried:
+            return self.singletons(alone), self.merge(h, members)
+        return self.phi.both(alone, h, members)

@@ -26,6 +26,7 @@ MARKERS = ("o", "s", "^")
 PARENT_COLOURS = {(0, 1): "#56B4E9", (0, 2): "#E69F00", (1, 2): "#CC79A7"}
 ORIGINAL_COLOURS = ("#0072B2", "#D55E00", "#009E73")
 DOTS_PER_INCH = 200
+FEW_POINTS = 12
 
 
 def draw(
@@ -90,8 +91,9 @@ def _losses(experiment: Experiment, ledger: Ledger, seeds: int, changes: Sequenc
                 for index, name in enumerate(experiment.rows):
                     steps, means = mean_curve(rows, column, name, key)
                     if len(steps):
-                        style = {"color": OKABE_ITO[index % 8], "linestyle": DASHES[index % 8]}
-                        axis.plot(steps, means, linewidth=1.5, label=name, **style)
+                        style = {"color": OKABE_ITO[index % 8], "linestyle": DASHES[(index + index // 8) % 8]}
+                        marker = "." if len(steps) < FEW_POINTS else None
+                        axis.plot(steps, means, linewidth=1.5, marker=marker, label=name, **style)
                 axis.set(title=f"{column}: {title}", xlabel="step", ylabel="loss")
                 axis.set_ylim(bottom=0)
         handles, labels = axes[0][0].get_legend_handles_labels()

@@ -64,7 +64,9 @@ class Ledger:
         return [self._read(path) for path in self._paths()]
 
     def map_path(self, settings: RunSettings) -> Path:
-        return self.folder / "maps" / f"{settings.dataset}-{settings.method}-{settings.seed}-{run_digest(settings)}.json"
+        return (
+            self.folder / "maps" / f"{settings.dataset}-{settings.method}-{settings.seed}-{run_digest(settings)}.json"
+        )
 
     def write_map(self, settings: RunSettings, values: dict[str, Any]) -> Path:
         path = self.map_path(settings)

@@ -32,7 +32,8 @@ class RayExecutor:
     def execute(self, jobs: Sequence[Job], progress: GridProgress) -> list[Failure]:
         ray = self._connect()
         task = ray.remote(num_cpus=1, max_retries=self.retries)(_remote_run)
-        waiting, running = list(jobs), {}
+        waiting = list(jobs)
+        running: dict[Any, Job] = {}
         failures: list[Failure] = []
         limit = self.workers or max(1, int(ray.cluster_resources().get("CPU", 1)))
         try:

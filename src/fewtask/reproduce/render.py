@@ -102,7 +102,8 @@ def markdown(summary: Summary, per_task: bool = False) -> str:
         lines += [f"On the {summary.split} tasks.", ""]
     header = [text for column in summary.columns for text in (column, "paper")]
     body = [
-        [row] + [text for c in summary.columns for text in (own_text(summary.at(row, c)), paper_text(summary.at(row, c)))]
+        [row]
+        + [text for c in summary.columns for text in (own_text(summary.at(row, c)), paper_text(summary.at(row, c)))]
         for row in summary.rows
     ]
     lines += grid(["", *header], body)

@@ -1,4 +1,4 @@
-"""A table filled from the ledger: for each cell its mean over seeds, and the reference minus it on the same episodes."""
+"""A table filled from the ledger: each cell's mean over seeds, and the reference minus it on the same episodes."""
 
 from __future__ import annotations
 

@@ -71,9 +71,7 @@ ABLATIONS = (
     Variant("Meta-Interpolation", "full"),
     Variant("without interpolation", "without_interpolation", "protonet-st"),
     Variant("without bilevel optimisation", "without_bilevel", OURS, {"interpolation": {"bilevel": False}}),
-    Variant(
-        "without the singleton loss", "without_singleton_loss", OURS, {"interpolation": {"singleton_loss": False}}
-    ),
+    Variant("without the singleton loss", "without_singleton_loss", OURS, {"interpolation": {"singleton_loss": False}}),
 )
 STRATEGIES = (
     Variant("query + support", "query_and_support", OURS, {"interpolation": {"strategy": "support+query"}}),
@@ -193,9 +191,7 @@ def method_cells(presets: Sequence[str], methods: Sequence[str], numbers: dict[s
 
 def variant_cells(preset: str, variants: Sequence[Variant], numbers: dict[str, Any]) -> tuple[Cell, ...]:
     """A row a variant, one column."""
-    return tuple(
-        Cell(v.title, preset, preset, v.method, v.changes or {}, _pair(numbers.get(v.key))) for v in variants
-    )
+    return tuple(Cell(v.title, preset, preset, v.method, v.changes or {}, _pair(numbers.get(v.key))) for v in variants)
 
 
 def _compared(name: str, title: str, presets: Sequence[str], key: str) -> Experiment:
@@ -225,9 +221,7 @@ def _backbones(name: str) -> Experiment:
     numbers["meta_interpolation"] = numbers["protonet_meta_interpolation"]
     methods = ("fomaml", "fomaml-mlti", "fomaml-meta-interpolation", OURS)
     cells = method_cells(("metabolism", "esc50"), methods, numbers)
-    cells = tuple(
-        replace(cell, row="ProtoNet + Meta-Interpolation") if cell.method == OURS else cell for cell in cells
-    )
+    cells = tuple(replace(cell, row="ProtoNet + Meta-Interpolation") if cell.method == OURS else cell for cell in cells)
     return Experiment(name, "First-order MAML as backbone", cells, METHOD_TITLES["fomaml-meta-interpolation"])
 
 

@@ -43,7 +43,9 @@ class TaskPrototypes:
 def task_prototypes(method: Method, pool: TaskPool, interpolated: int = INTERPOLATED) -> list[TaskPrototypes]:
     """The original tasks first, then the interpolated ones, embedded by a trained method."""
     if not isinstance(method, MLTI | MetaInterpolation):
-        raise SettingsError(f"'{method.settings.method}' does not interpolate tasks: a task map needs a method that does")
+        raise SettingsError(
+            f"'{method.settings.method}' does not interpolate tasks: a task map needs a method that does"
+        )
     method.eval()
     e = method.settings.episode
     rng = np.random.default_rng(SEED)

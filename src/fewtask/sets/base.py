@@ -9,8 +9,8 @@ from torch import Tensor, nn
 class SetFunction(nn.Module):
     """phi: a set of n vectors of width d to one vector of width d, whatever their order.
 
-    `forward` is the definition. `singletons` and `merge` may be overridden with something faster that computes
-    the same.
+    `forward` is the definition. `singletons`, `merge` and `both` may be overridden with something faster that
+    computes the same.
     """
 
     def forward(self, sets: Tensor) -> Tensor:
@@ -24,6 +24,10 @@ class SetFunction(nn.Module):
     def merge(self, h: Tensor, members: Tensor) -> Tensor:
         """phi of sets given by index: h [M, d], members [S, n] rows of h -> [S, d]."""
         return self(h[members])
+
+    def both(self, alone: Tensor, h: Tensor, members: Tensor) -> tuple[Tensor, Tensor]:
+        """`singletons(alone)` and `merge(h, members)`, for functions that can share work between the two."""
+        return self.singletons(alone), self.merge(h, members)
 
 
 class Mean(SetFunction):

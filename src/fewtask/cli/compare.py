@@ -1,0 +1,162 @@
+"""fewtask compare PRESET: methods, or variants of Meta-Interpolation, in one table."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import tyro
+from rich.console import Console
+from rich.table import Table
+
+from fewtask.cli.common import parse
+from fewtask.cli.grids import GridFlags, asked_changes, names, plain_console, relative, run_grid, say_failures, say_plan
+from fewtask.errors import FewtaskError
+
+if TYPE_CHECKING:
+    from fewtask.reproduce.summary import Summary
+    from fewtask.reproduce.tables import Experiment
+
+DESCRIPTION = """Compare methods on a preset, or with --variants the ablations of Meta-Interpolation and its
+strategies of interpolation: accuracies, training losses and differences on the same episodes in one table."""
+HEADINGS = ("test %", "reference minus this", "validation %", "training loss", "validation loss", "seconds")
+
+
+@dataclass(frozen=True)
+class Compare(GridFlags):
+    preset: Annotated[str, tyro.conf.Positional] = "rainbow-digits"
+    """A preset."""
+    seeds: int = 3
+    """Runs with seeds 0 to N - 1 of each method."""
+    methods: str = "centroid,protonet,metareg,metamix,mlti,protonet-st,meta-interpolation"
+    """Methods separated by commas, or all."""
+    variants: Literal["none", "ablations", "strategies", "all"] = "none"
+    """Compare variants of Meta-Interpolation instead of methods."""
+    page: Annotated[Path | None, tyro.conf.arg(metavar="FILE.md")] = None
+    """Also write a Markdown page, with the loss curves beside it."""
+
+
+def main(argv: list[str]) -> int:
+    command = parse(Compare, argv, "fewtask compare", DESCRIPTION)
+    from fewtask.reproduce.executor import InterruptedGridError
+    from fewtask.reproduce.grid import plan
+    from fewtask.reproduce.ledger import Ledger
+    from fewtask.reproduce.summary import summarise
+
+    experiment = comparison(command)
+    changes = asked_changes(command)
+    runs = plan(experiment.cells, command.seeds, changes)
+    console = plain_console()
+    say_plan(command, runs, console, listed=command.dry_run)
+    if command.dry_run:
+        return 0
+    try:
+        failures = run_grid(command, runs, console)
+    except InterruptedGridError as error:
+        console.print(f"fewtask: {error}")
+        return 130
+    summary = summarise(experiment, Ledger(command.ledger), command.seeds, changes, command.test)
+    console.print(rich_table(summary))
+    if command.page is not None:
+        write_page(command, summary, changes, argv, console)
+    return say_failures(failures, console)
+
+
+def comparison(command: Compare) -> Experiment:
+    """The runs as a table of one column."""
+    from fewtask.methods import METHODS, get_method
+    from fewtask.presets import read_preset
+    from fewtask.reproduce.tables import (
+        ABLATIONS,
+        METHOD_TITLES,
+        OURS,
+        STRATEGIES,
+        Experiment,
+        method_cells,
+        variant_cells,
+    )
+
+    read_preset(command.preset)
+    if command.variants == "none":
+        methods = list(METHODS) if command.methods == "all" else names(command.methods)
+        for method in methods:
+            get_method(method)
+        cells = method_cells([command.preset], methods, {})
+        reference = METHOD_TITLES[OURS] if OURS in methods else cells[-1].row
+        return Experiment(f"compare-{command.preset}", f"Methods on {command.preset}", cells, reference)
+    chosen = {
+        "ablations": ABLATIONS,
+        "strategies": STRATEGIES,
+        # Interpolating supports is Meta-Interpolation itself.
+        "all": (*ABLATIONS, *(variant for variant in STRATEGIES if variant.key != "support")),
+    }[command.variants]
+    reference = "support" if command.variants == "strategies" else METHOD_TITLES[OURS]
+    cells = variant_cells(command.preset, chosen, {})
+    title = f"Variants of Meta-Interpolation on {command.preset}"
+    return Experiment(f"compare-{command.preset}-{command.variants}", title, cells, reference)
+
+
+def table_texts(summary: Summary) -> list[list[str]]:
+    """Rows of text under HEADINGS."""
+    from fewtask.reproduce.render import mean_text, own_text
+
+    rows = []
+    for result in summary.results:
+        validation = result.validation_accuracy
+        rows.append(
+            [
+                result.cell.row,
+                own_text(result) if summary.split == "test" else "—",
+                mean_text(result.behind, sign=True) if result.cell.row != summary.experiment.reference else "",
+                "—" if validation is None else f"{100 * validation:.2f}",
+                *("—" if v is None else f"{v:.3f}" for v in (result.training_loss, result.validation_loss)),
+                "—" if result.seconds is None else f"{result.seconds:.0f}",
+            ]
+        )
+    return rows
+
+
+def rich_table(summary: Summary) -> Table:
+    from fewtask.reproduce.render import LEGEND
+
+    table = Table(title=summary.experiment.title, title_justify="left", caption=LEGEND, caption_justify="left")
+    table.add_column("")
+    for heading in HEADINGS:
+        table.add_column(heading, justify="right", no_wrap=True)
+    for row in table_texts(summary):
+        table.add_row(*row)
+    return table
+
+
+def write_page(
+    command: Compare, summary: Summary, changes: Sequence[object], argv: Sequence[str], console: Console
+) -> None:
+    """A page with the table, what it means, the loss curves, and the command that made it."""
+    from fewtask.reproduce.figures import draw
+    from fewtask.reproduce.ledger import Ledger
+    from fewtask.reproduce.render import LEGEND, grid
+    from fewtask.training.files import write_text
+
+    assert command.page is not None
+    experiment = summary.experiment
+    lines = [f"# {experiment.title}", "", *grid(["", *HEADINGS], table_texts(summary)), ""]
+    lines += [LEGEND.replace("*", "\\*") + f" The reference is {experiment.reference}; differences are on the same "]
+    lines[-1] += f"{summary.split} episodes. Losses and seconds are means over seeds; the training loss is that of the "
+    lines[-1] += "last steps up to the last validation, the validation loss that of the selected weights."
+    if command.variants != "none":
+        lines[-1] += " Without the singleton loss the training loss is that of interpolated tasks alone."
+    lines += [""]
+    try:
+        flags = [dict(change) for change in changes]  # type: ignore[call-overload]
+        drawn = draw(
+            replace(experiment, kind="loss"), Ledger(command.ledger), command.seeds, flags, command.page.parent
+        )
+        picture = next(path.name for path in drawn if path.suffix == ".png")
+        lines += [f"![Meta-training and meta-validation loss]({picture})", ""]
+    except FewtaskError as error:
+        console.print(f"no loss curves: {error}", highlight=False, soft_wrap=True)
+    lines += ["Made by", "", "```", f"fewtask compare {' '.join(argv)}", "```", ""]
+    write_text(command.page, "\n".join(lines))
+    console.print(f"written: {relative(command.page)}", highlight=False)

@@ -1,0 +1,143 @@
+"""What `fewtask reproduce` and `fewtask compare` share: flags, running a grid, and saying how it went."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import tyro
+from rich.console import Console
+
+from fewtask.errors import SettingsError
+
+if TYPE_CHECKING:
+    from fewtask.reproduce.executor import Failure
+    from fewtask.reproduce.grid import Changes, PlannedRun
+
+PLAIN_WIDTH = 200
+SHOWN_FAILURES = 10
+
+
+@dataclass(frozen=True)
+class GridFlags:
+    """How many runs, by whom, and where the files are."""
+
+    seeds: int = 5
+    """Runs with seeds 0 to N - 1 of each method."""
+    steps: int | None = None
+    """Training steps instead of the preset's: other settings, so other runs."""
+    changes: Annotated[tuple[str, ...], tyro.conf.arg(name="set", metavar="KEY=VALUE ...")] = ()
+    """Settings to change in every run, for instance interpolation.pairs=matched."""
+    executor: Literal["local", "ray"] = "local"
+    """Processes on this machine, or a Ray cluster."""
+    workers: int = 0
+    """Runs at a time; 0: as many as there are cores."""
+    address: str | None = None
+    """Address of a Ray cluster; unset: one is started here for the length of the command."""
+    ledger: Path = Path("results")
+    """Folder of the records of finished runs."""
+    work_dir: Path = Path("runs/grid")
+    """Folder of runs under way."""
+    data_dir: Path | None = None
+    """Folder of prepared data (or FEWTASK_DATA)."""
+    raw_dir: Path | None = None
+    """Folder of publishers' files (or FEWTASK_RAW)."""
+    dry_run: bool = False
+    """Say what is missing and about how long it takes, and run nothing."""
+    test: bool = True
+    """Evaluate on meta-test; without it tables show meta-validation, for choosing settings."""
+    keep_runs: bool = False
+    """Keep the folders of finished runs, with their weights, in the working folder."""
+
+
+def plain_console() -> Console:
+    """Without a terminal rich assumes 80 columns, which breaks tables."""
+    return Console() if sys.stdout.isatty() else Console(width=PLAIN_WIDTH)
+
+
+def names(text: str) -> list[str]:
+    """a,b,c -> [a, b, c]."""
+    return [part.strip() for part in text.split(",") if part.strip()]
+
+
+def asked_changes(flags: GridFlags) -> list[Changes]:
+    """The settings that the flags change, after a look at the other numbers."""
+    from fewtask.reproduce.changes import parse_changes
+
+    if flags.seeds < 1:
+        raise SettingsError(f"--seeds {flags.seeds}: at least one run is needed")
+    if flags.steps is not None and flags.steps < 1:
+        raise SettingsError(f"--steps {flags.steps}: at least one step is needed")
+    if flags.workers < 0:
+        raise SettingsError(f"--workers {flags.workers}: at least one worker is needed, or 0 for one a core")
+    if flags.address and flags.executor != "ray":
+        raise SettingsError("--address is for --executor ray")
+    changes: list[Changes] = [parse_changes(flags.changes)]
+    if flags.steps is not None:
+        changes.append({"train": {"steps": flags.steps}})
+    return changes
+
+
+def run_grid(flags: GridFlags, runs: Sequence[PlannedRun], console: Console) -> list[Failure]:
+    """Runs what is missing; raises InterruptedGridError at Ctrl-C."""
+    from fewtask.cli.data import progress_on
+    from fewtask.reproduce.campaign import Places, carry_out
+    from fewtask.reproduce.executor import Executor, LocalExecutor
+    from fewtask.reproduce.ray_executor import RayExecutor
+
+    executor: Executor
+    if flags.executor == "ray":
+        executor = RayExecutor(flags.address, flags.workers)
+    else:
+        executor = LocalExecutor(flags.workers)
+    places = Places(flags.ledger, flags.work_dir, flags.data_dir, flags.raw_dir)
+    errors = Console(stderr=True)
+    return carry_out(runs, places, executor, test=flags.test, keep=flags.keep_runs, data_progress=progress_on(errors))
+
+
+def say_plan(flags: GridFlags, runs: Sequence[PlannedRun], console: Console, listed: bool) -> None:
+    """How many runs there are, how many are missing, and about how long those take."""
+    from fewtask.reproduce.executor import usable_cores
+    from fewtask.reproduce.grid import estimate, missing
+    from fewtask.reproduce.ledger import Ledger
+
+    ledger = Ledger(flags.ledger)
+    lacking = missing(runs, ledger, flags.test)
+    text = f"{len(runs)} runs, {len(runs) - len(lacking)} in the ledger, {len(lacking)} to do"
+    if lacking:
+        workers = flags.workers or usable_cores()
+        cost = estimate(lacking, ledger, workers)
+        source = "measured" if cost.known == cost.runs else f"{cost.known} measured, the others a rough guess"
+        text += f": about {duration(cost.seconds)} of computing, {duration(cost.wall_seconds)} with {workers} workers"
+        text += f" ({source})"
+    console.print(text, highlight=False, soft_wrap=True)
+    if listed:
+        for run in lacking:
+            console.print(f"  {run.label}, {run.settings.train.steps} steps  [dim]{run.stem}[/dim]", highlight=False)
+
+
+def say_failures(failures: Sequence[Failure], console: Console) -> int:
+    """One line a failed run, the whole traceback of a defect; the exit code."""
+    for failure in failures[:SHOWN_FAILURES]:
+        console.print(f"failed: {failure.job.run.label}: {failure.reason.strip()}", markup=False, soft_wrap=True)
+    if len(failures) > SHOWN_FAILURES:
+        console.print(f"and {len(failures) - SHOWN_FAILURES} more failed")
+    return 1 if failures else 0
+
+
+def duration(seconds: float) -> str:
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    if seconds < 90 * 60:
+        return f"{seconds / 60:.0f} min"
+    return f"{seconds / 3600:.1f} h"
+
+
+def relative(path: Path) -> str:
+    """A path as people would type it."""
+    text = os.path.relpath(path)
+    return str(path) if text.startswith("..") else text
