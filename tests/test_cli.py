@@ -94,6 +94,17 @@ def test_a_folder_that_is_no_run_is_left_alone(capsys: pytest.CaptureFixture[str
     assert [p.name for p in tmp_path.iterdir()] == ["precious.txt"]
 
 
+def test_tensorboard_gets_the_numbers_of_the_history(tmp_path: Path) -> None:
+    event = pytest.importorskip("tensorboard.backend.event_processing.event_accumulator")
+    out = tmp_path / "run"
+    argv = ["train", "rainbow-digits", "--method", "protonet", "--tensorboard", "--out", str(out), *TINY]
+    assert main(argv) == 0
+    logged = event.EventAccumulator(str(out / "tensorboard")).Reload()
+    rows = [json.loads(line) for line in (out / "history.jsonl").read_text().splitlines()]
+    expected = [row["validation_accuracy"] for row in rows if "validation_accuracy" in row]
+    assert [e.value for e in logged.Scalars("validation/accuracy")] == pytest.approx(expected)
+
+
 @pytest.mark.parametrize(
     ("argv", "preset", "method", "rest"),
     [

@@ -118,10 +118,13 @@ def _train(
 
 def start_folder(settings: RunSettings, dataset: Dataset, method: Method, out: Path) -> None:
     """Makes the folder, or sees to it that the one that is there belongs to the same run."""
+    for leftover in out.glob(".*.part"):
+        # A file that was being written when an earlier attempt was killed.
+        leftover.unlink()
     if (out / "config.json").exists():
         check_same(settings, out, dataset)
         return
-    if out.exists() and any(out.iterdir()):
+    if out.exists() and any(item.name != "tensorboard" for item in out.iterdir()):
         raise RunError(f"{out} is not empty and not a run folder: choose another --out")
     classes = {
         split: {task.name: [pool.class_names[c] for c in task.classes] for task in pool.tasks}

@@ -56,11 +56,12 @@ def test_the_estimate_is_measured_speed_times_steps(tmp_path: Path) -> None:
     ledger = Ledger(tmp_path)
     for seed, seconds in enumerate((10.0, 20.0, 90.0)):
         ledger.write(made_up(cell_settings(CELLS[0], seed), np.arange(40)) | {"seconds": seconds})
-    runs = [run for run in plan(CELLS[:1], seeds=7, changes=[{"train": {"steps": 400}}])]
+    runs = plan(CELLS[:1], seeds=7, changes=[{"train": {"steps": 400}}])
     cost = estimate(runs, ledger, workers=2)
-    # The preset has 4,000 steps; the median run took 20 s.
+    # The median run took 20 s.
+    steps = cell_settings(CELLS[0], 0).train.steps
     assert (cost.runs, cost.known) == (7, 7)
-    assert cost.seconds == pytest.approx(7 * 20.0 * 400 / 4000)
+    assert cost.seconds == pytest.approx(7 * 20.0 * 400 / steps)
     assert cost.wall_seconds == pytest.approx(cost.seconds / 2)
 
 

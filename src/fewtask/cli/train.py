@@ -34,6 +34,8 @@ class Train:
     """Folder of publishers' files (or FEWTASK_RAW)."""
     test: bool = True
     """Evaluate on meta-test at the end."""
+    tensorboard: bool = False
+    """Also log to tensorboard/ in the run's folder, live."""
 
 
 @dataclass(frozen=True)
@@ -81,6 +83,7 @@ def train(command: Train, preset: str) -> int:
     from fewtask.cli.tables import result_table
     from fewtask.datasets.cache import load_dataset
     from fewtask.run import execute
+    from fewtask.training.tensorboard import tensorboard_log
 
     settle_threads(command.threads)
     device = choose_device(command.device)
@@ -93,7 +96,8 @@ def train(command: Train, preset: str) -> int:
         raw_dir=command.raw_dir,
         progress=progress_on(make_console(stderr=True)),
     )
-    result = execute(settings, dataset, out, device=device, test=command.test)
+    with tensorboard_log(out / "tensorboard" if command.tensorboard else None) as log:
+        result = execute(settings, dataset, out, device=device, test=command.test, on_row=log)
     console = make_console()
     console.print(result_table(settings, result.record))
     console.print(f"saved in {out}", soft_wrap=True, highlight=False)

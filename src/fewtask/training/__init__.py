@@ -1,5 +1,6 @@
 """Meta-training: the loop, its state and its files."""
 
-from fewtask.training.loop import InterruptedRunError, fit
+from fewtask.training.interruption import InterruptedRunError
+from fewtask.training.loop import fit
 
 __all__ = ["InterruptedRunError", "fit"]

@@ -30,7 +30,8 @@ class History:
 
     def rewind(self, step: int) -> None:
         """Takes up the file of an interrupted run, without what came after its last checkpoint."""
-        assert self.path is not None
+        if self.path is None or not self.path.exists():
+            return
         self.rows = [row for row in read_history(self.path) if row["step"] <= step]
         self.path.write_text("".join(json.dumps(row) + "\n" for row in self.rows), encoding="utf-8")
 

@@ -2,33 +2,29 @@
 
 from __future__ import annotations
 
-import signal
-import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
-from fewtask.errors import RunError
 from fewtask.episode_list import EpisodeList, draw_episodes
+from fewtask.errors import RunError
 from fewtask.evaluation import evaluate
 from fewtask.hypergradient import hypergradient
-from fewtask.methods import Method, Step
+from fewtask.methods import Method
 from fewtask.pool import Dataset, TaskPool
 from fewtask.sampler import EpisodeSampler
 from fewtask.settings import RunSettings
+from fewtask.training.averaging import averaged, move_average, start_average
 from fewtask.training.history import History
+from fewtask.training.interruption import InterruptedRunError, ctrl_c
 from fewtask.training.optimisers import learning_rate, make_optimiser, make_schedule
 from fewtask.training.progress import TrainingProgress
+from fewtask.training.replay import Replay
 from fewtask.training.state import Best, TrainingState
-
-
-class InterruptedRunError(RunError):
-    """Ctrl-C: the state is saved, and the message says how to go on."""
 
 
 def fit(
@@ -52,10 +48,11 @@ def fit(
     state = new_state(method, dataset.train, outer_pool)
     if checkpoint is not None and checkpoint.exists():
         state.load(checkpoint)
-        history.rewind(state.step)
+    history.rewind(state.step)
     episodes = selection_episodes(settings, selection_pool)
     method.train()
-    started = time.perf_counter() - state.seconds
+    logged = time.perf_counter()
+    started = logged - state.seconds
 
     def note(row: dict[str, Any]) -> None:
         row = {"step": state.step, **row, "seconds": round(time.perf_counter() - started, 3)}
@@ -65,7 +62,7 @@ def fit(
             on_row(row)
 
     label = f"{settings.method} on {settings.dataset}"
-    with TrainingProgress(label, train.steps, state.step, show_progress) as progress, _ctrl_c() as stop_asked:
+    with TrainingProgress(label, train.steps, state.step, show_progress) as progress, ctrl_c() as stop_asked:
         while state.step < train.steps:
             hyper_row = training_step(state)
             progress.advance()
@@ -73,7 +70,8 @@ def fit(
             if hyper_row:
                 note(hyper_row)
             if state.step % train.log_every == 0 or last:
-                note(_training_row(state, started))
+                note(_training_row(state, time.perf_counter() - logged))
+                logged = time.perf_counter()
             if state.step % train.validate_every == 0 or last:
                 note(validate(state, selection_pool, episodes))
             state.seconds = time.perf_counter() - started
@@ -104,7 +102,7 @@ def new_state(method: Method, train_pool: TaskPool, outer_pool: TaskPool) -> Tra
         hyper_schedule=make_schedule(hyper.schedule, hyper_optimiser, updates) if hyper_optimiser else None,
         sampler=EpisodeSampler(train_pool, (settings.seed, 1)),
         outer_sampler=EpisodeSampler(outer_pool, (settings.seed, 2)),
-        average={name: p.detach().clone() for name, p in _theta(method)} if settings.train.average else {},
+        average=start_average(method),
         sums=torch.zeros(4, dtype=torch.float64, device=next(method.parameters()).device),
     )
 
@@ -129,7 +127,7 @@ def training_step(state: TrainingState) -> dict[str, Any] | None:
         _apply(state.hyper_optimiser, state.hyper_schedule, lam, slopes[len(theta) :])
         method.project()
     _apply(state.optimiser, state.schedule, theta, slopes[: len(theta)])
-    _move_average(state)
+    move_average(state.method, state.average, state.step)
     squared = torch.stack(torch._foreach_norm([s.detach() for s in slopes[: len(theta)]])).pow(2).sum()
     state.sums += torch.stack([step.loss.detach(), step.accuracy, squared, squared.new_ones(())]).double()
     state.step += 1
@@ -160,28 +158,6 @@ def update_lambda(
     return {"hyper": report}
 
 
-class Replay:
-    """A training loss that can be computed again: the same batch and the same random numbers.
-
-    `first` is the loss as it is computed once, in the ordinary course of things.
-    """
-
-    def __init__(self, method: Method, episodes: list[Any]) -> None:
-        self.method, self.episodes = method, episodes
-        self.random = torch.get_rng_state()
-        self.first: Step = method.training_loss(episodes)
-
-    def __call__(self) -> Tensor:
-        buffers = [b.clone() for b in self.method.buffers()]
-        with torch.random.fork_rng(devices=[]):
-            torch.set_rng_state(self.random)
-            loss = self.method.training_loss(self.episodes).loss
-        # Running statistics have seen this batch already.
-        for buffer, saved in zip(self.method.buffers(), buffers):
-            buffer.copy_(saved)
-        return loss
-
-
 def selection_episodes(settings: RunSettings, pool: TaskPool) -> EpisodeList:
     """The validation episodes that select weights: the same for every method."""
     e, v = settings.episode, settings.evaluation
@@ -197,37 +173,6 @@ def validate(state: TrainingState, pool: TaskPool, episodes: EpisodeList) -> dic
             weights = {name: value.detach().clone() for name, value in method.state_dict().items()}
             state.best = Best(state.step, score.accuracy, score.loss, weights)
     return {"validation_loss": score.loss, "validation_accuracy": score.accuracy}
-
-
-@contextmanager
-def averaged(method: Method, average: dict[str, Tensor]) -> Iterator[None]:
-    """Within the block θ is its average."""
-    kept = {name: p.detach().clone() for name, p in _theta(method)} if average else {}
-    parameters = dict(method.named_parameters())
-    with torch.no_grad():
-        for name, value in average.items():
-            parameters[name].copy_(value)
-    try:
-        yield
-    finally:
-        with torch.no_grad():
-            for name, value in kept.items():
-                parameters[name].copy_(value)
-
-
-def _theta(method: Method) -> list[tuple[str, nn.Parameter]]:
-    inner = {id(p) for p in method.inner()}
-    return [(name, p) for name, p in method.named_parameters() if id(p) in inner]
-
-
-def _move_average(state: TrainingState) -> None:
-    if state.average:
-        theta = _theta(state.method)
-        # A young average leans on the newest weights, so that it forgets the initialisation.
-        decay = min(state.method.settings.train.average, (1 + state.step) / (10 + state.step))
-        with torch.no_grad():
-            names = [name for name, _ in theta]
-            torch._foreach_lerp_([state.average[n] for n in names], [p.detach() for _, p in theta], 1 - decay)
 
 
 def _require(parameters: Sequence[Tensor], wanted: bool) -> None:
@@ -247,7 +192,7 @@ def _apply(
         parameter.grad = None
 
 
-def _training_row(state: TrainingState, started: float) -> dict[str, Any]:
+def _training_row(state: TrainingState, elapsed: float) -> dict[str, Any]:
     loss, accuracy, squared, count = state.sums.tolist()
     if not loss == loss or loss in (float("inf"), float("-inf")):
         raise RunError(
@@ -255,31 +200,10 @@ def _training_row(state: TrainingState, started: float) -> dict[str, Any]:
             f"{state.method.settings.optimizer.lr:g}) or hyper.lr"
         )
     state.sums.zero_()
-    elapsed = time.perf_counter() - started
     return {
         "loss": loss / count,
         "accuracy": accuracy / count,
         "gradient_norm": (squared / count) ** 0.5,
         "lr": learning_rate(state.optimiser),
-        "steps_per_second": round(count / max(1e-9, elapsed - state.seconds), 1) if count else 0.0,
+        "steps_per_second": round(count / max(1e-9, elapsed), 1),
     }
-
-
-@contextmanager
-def _ctrl_c() -> Iterator[Callable[[], bool]]:
-    """Turns the first Ctrl-C into a request that is heard between two steps; the second stops at once."""
-    asked = threading.Event()
-
-    def handler(number: int, frame: object) -> None:
-        if asked.is_set():
-            raise KeyboardInterrupt
-        asked.set()
-
-    if threading.current_thread() is not threading.main_thread():
-        yield asked.is_set
-        return
-    before = signal.signal(signal.SIGINT, handler)
-    try:
-        yield asked.is_set
-    finally:
-        signal.signal(signal.SIGINT, before)

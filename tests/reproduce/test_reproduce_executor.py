@@ -1,0 +1,187 @@
+"""Processes on this machine: killed, failing, interrupted and started again."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from grid_helpers import Heard, job, small, without_times
+
+from fewtask.reproduce.campaign import Places, carry_out
+from fewtask.reproduce.executor import LocalExecutor
+from fewtask.reproduce.grid import PlannedRun
+from fewtask.reproduce.ledger import Ledger
+from fewtask.reproduce.worker import Job, run_one
+
+WAIT_SECONDS = 120.0
+CALL = "import sys; from fewtask.cli import main; sys.exit(main(sys.argv[1:]))"
+
+
+def wait_for(condition: Any) -> None:
+    deadline = time.monotonic() + WAIT_SECONDS
+    while not condition():
+        assert time.monotonic() < deadline, "waited in vain"
+        time.sleep(0.005)
+
+
+def kill_once(wanted: Job, into: list[int]) -> None:
+    """Kills the process of a run when it has saved its first checkpoint."""
+    folder = wanted.work_dir / wanted.run.stem
+    wait_for((folder / "checkpoint.safetensors").exists)
+    into.append(int(folder.with_name(f"{folder.name}.lock").read_text()))
+    os.kill(into[0], signal.SIGKILL)
+
+
+def test_a_killed_worker_is_started_again_from_its_checkpoint_and_ends_with_the_same_record(
+    tmp_path: Path, undisturbed: dict[str, dict[str, Any]]
+) -> None:
+    wanted = job(small("meta-interpolation"), tmp_path)
+    heard, killed = Heard(1), []
+    killer = threading.Thread(target=kill_once, args=(wanted, killed))
+    killer.start()
+    failures = LocalExecutor(workers=1).execute([wanted], heard)
+    killer.join()
+    assert failures == []
+    assert killed
+    assert heard.again == [wanted.run.stem]
+    # It went on rather than started over: no step is reported from before the checkpoint at step 5.
+    steps = [step for _, step in heard.steps]
+    assert steps.count(5) <= 1
+    assert steps[-1] == 60
+    record = Ledger(wanted.ledger_dir).read(wanted.run.settings)
+    assert without_times(record) == undisturbed["meta-interpolation"]
+    assert not (wanted.work_dir / wanted.run.stem).exists()
+
+
+def test_a_run_that_keeps_dying_is_given_up_and_the_rest_go_on(tmp_path: Path) -> None:
+    wanted = [job(small(seed=seed), tmp_path) for seed in (0, 1)]
+    heard, killed = Heard(2), []
+    killer = threading.Thread(target=kill_once, args=(wanted[0], killed))
+    killer.start()
+    failures = LocalExecutor(workers=1, retries=0).execute(wanted, heard)
+    killer.join()
+    assert [failure.job for failure in failures] == [wanted[0]]
+    assert "died 1 times" in failures[0].reason
+    assert heard.done == [wanted[1].run.stem]
+
+
+def test_a_run_that_fails_is_reported_with_its_reason_and_not_tried_again(tmp_path: Path) -> None:
+    wrong = small("meta-interpolation", changes={"interpolation": {"layer": 9}})
+    heard = Heard(1)
+    failures = LocalExecutor(workers=1).execute([job(wrong, tmp_path)], heard)
+    assert len(failures) == 1
+    assert "layer 9 does not exist" in failures[0].reason
+    assert heard.again == []
+
+
+def test_finished_runs_are_not_done_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    places = Places(tmp_path / "ledger", tmp_path / "work")
+    short = {"train": {"steps": 5}}
+    runs = [PlannedRun("rainbow-digits", small(seed=seed, changes=short)) for seed in (0, 1)]
+
+    class InProcess:
+        def __init__(self) -> None:
+            self.jobs: list[Job] = []
+
+        def execute(self, jobs: Any, progress: Any) -> list[Any]:
+            for one in jobs:
+                self.jobs.append(one)
+                run_one(one)
+            return []
+
+    first, second, third = InProcess(), InProcess(), InProcess()
+    assert carry_out(runs[:1], places, first, show=False) == []
+    assert carry_out(runs, places, second, show=False) == []
+    assert carry_out(runs, places, third, show=False) == []
+    assert [[one.run for one in e.jobs] for e in (first, second, third)] == [runs[:1], runs[1:], []]
+
+
+def test_weights_wait_for_meta_test_where_it_was_left_out(tmp_path: Path) -> None:
+    settings = small(changes={"train": {"steps": 20}})
+    record = run_one(job(settings, tmp_path, test=False))
+    assert "test" not in record
+    weights = next((tmp_path / "work").glob("*/model.safetensors"))
+    before = weights.stat().st_mtime_ns
+    steps: list[int] = []
+    tested = run_one(job(settings, tmp_path), on_step=steps.append)
+    # Nothing was trained again.
+    assert steps == []
+    assert before
+    assert tested["validation"] == record["validation"]
+    assert tested["test"]["episodes"] == 40
+    assert not weights.exists()
+    whole = run_one(job(settings, tmp_path / "other"))
+    assert without_times(whole) == without_times(tested)
+
+
+def test_data_that_cannot_be_had_fail_their_runs_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from fewtask.presets import load_preset
+
+    monkeypatch.delenv("FEWTASK_RAW", raising=False)
+    nothing = tmp_path / "nothing"
+    nothing.mkdir()
+    places = Places(tmp_path / "ledger", tmp_path / "work", tmp_path / "data", nothing)
+    runs = [
+        PlannedRun("nci", load_preset("nci", "protonet")),
+        PlannedRun("rainbow-digits", small("centroid")),
+    ]
+    failures = carry_out(runs, places, LocalExecutor(workers=1), show=False)
+    assert [failure.job.run for failure in failures] == runs[:1]
+    assert Ledger(places.ledger).has(runs[1].settings)
+
+
+def test_ctrl_c_saves_the_runs_under_way_and_the_same_command_goes_on(
+    tmp_path: Path, undisturbed: dict[str, dict[str, Any]]
+) -> None:
+    settings = small("meta-interpolation")
+    ledger = Ledger(tmp_path / "ledger")
+    changes = ["validate_every=20", "validation_episodes=24", "log_every=5", "checkpoint_every=5"]
+    flags = [f"train.{change}" for change in changes] + ["evaluation.episodes=40", "hyper.period=10", "hyper.terms=2"]
+    flags += ["encoder.width=8", "set_function.hidden=16"]
+    command = [sys.executable, "-c", CALL, "compare", "rainbow-digits", "--methods", "meta-interpolation"]
+    command += ["--seeds", "1", "--steps", "60", "--set", *flags]
+    command += ["--ledger", str(ledger.folder), "--work-dir", str(tmp_path / "work")]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    wait_for(lambda: list((tmp_path / "work").glob("*/checkpoint.safetensors")))
+    process.send_signal(signal.SIGINT)
+    out, _ = process.communicate(timeout=WAIT_SECONDS)
+    assert process.returncode == 130
+    assert "run the same command to go on" in out
+    assert not ledger.has(settings)
+    assert list((tmp_path / "work").glob("*/checkpoint.safetensors"))
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert without_times(ledger.read(settings)) == undisturbed["meta-interpolation"]
+
+
+def test_runs_stop_when_the_grid_is_killed_and_nothing_finished_is_lost(tmp_path: Path) -> None:
+    flags = ["train.checkpoint_every=5", "train.validation_episodes=24", "evaluation.episodes=40"]
+    command = [sys.executable, "-c", CALL, "compare", "rainbow-digits", "--methods", "centroid,protonet"]
+    command += ["--seeds", "1", "--steps", "100000", "--workers", "1", "--set", *flags]
+    command += ["--ledger", str(tmp_path / "ledger"), "--work-dir", str(tmp_path / "work")]
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    wait_for(lambda: list((tmp_path / "work").glob("*/checkpoint.safetensors")))
+    lock = next((tmp_path / "work").glob("*.lock"))
+    worker = int(lock.read_text())
+    process.kill()
+    process.wait()
+
+    def gone() -> bool:
+        try:
+            os.kill(worker, 0)
+        except ProcessLookupError:
+            return True
+        # An orphan that nobody waits for stays in the table as a zombie.
+        status = Path(f"/proc/{worker}/stat")
+        return status.exists() and status.read_text().rpartition(")")[2].split()[0] == "Z"
+
+    wait_for(gone)
+    assert [record["method"] for record in Ledger(tmp_path / "ledger").all()] == ["centroid"]
+    assert list((tmp_path / "work").glob("*protonet*/checkpoint.safetensors"))
