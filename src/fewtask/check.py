@@ -103,7 +103,9 @@ def check(
     model.prepare(dataset.train, dataset.validation)
     model.train()
     state = new_state(model, dataset.train, dataset.validation)
-    losses, plain, hyper = [], [], []
+    losses: list[float] = []
+    plain: list[float] = []
+    hyper: list[float] = []
     for _ in range(steps):
         started = time.perf_counter()
         row = training_step(state)
@@ -139,7 +141,7 @@ def _largest_change(model: Method, input_shape: tuple[int, ...]) -> float | None
     if not model.outer():
         return None
     start = _fresh(model.settings, input_shape).outer()
-    return max(float((now - then).abs().max()) for now, then in zip(model.outer(), start))
+    return max(float((now.detach() - then.detach()).abs().max()) for now, then in zip(model.outer(), start))
 
 
 def _median(times: Sequence[float]) -> float:

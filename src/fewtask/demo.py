@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import multiprocessing
-import os
 import statistics
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor, as_completed
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from fewtask.reproduce.executor import one_thread
+from fewtask.reproduce.statistics import student_half_width
 from fewtask.settings import RunSettings, update
 
 METHODS = ("protonet", "meta-interpolation")
@@ -36,7 +36,7 @@ def run_demo(out: Path, steps: int | None, workers: int, tell: Callable[[DemoRun
     jobs = [(method, seed) for seed in SEEDS for method in reversed(METHODS)]
     context = multiprocessing.get_context("spawn")
     runs: list[DemoRun] = []
-    with _one_thread(), ProcessPoolExecutor(max_workers=workers, mp_context=context) as pool:
+    with one_thread(), ProcessPoolExecutor(max_workers=workers, mp_context=context) as pool:
         waiting = [pool.submit(demo_run, method, seed, out, steps) for method, seed in jobs]
         for done in as_completed(waiting):
             runs.append(done.result())
@@ -75,16 +75,7 @@ def summary(runs: list[DemoRun], method: str) -> dict[str, tuple[float, float]]:
         "validation loss": [run.curve("validation_loss")[1][-1] for run in own],
         "seconds": [run.record["seconds"] for run in own],
     }
-    return {name: mean_and_interval(values) for name, values in columns.items()}
-
-
-def mean_and_interval(values: list[float]) -> tuple[float, float]:
-    from scipy.stats import t
-
-    if len(values) < 2:
-        return values[0], float("nan")
-    factor = float(t.ppf(0.975, len(values) - 1))
-    return statistics.fmean(values), factor * statistics.stdev(values) / len(values) ** 0.5
+    return {name: (statistics.fmean(values), student_half_width(values)) for name, values in columns.items()}
 
 
 def draw(runs: list[DemoRun], path: Path) -> None:
@@ -122,17 +113,3 @@ def smooth(steps: list[int], values: list[float], width: int) -> tuple[list[int]
     """A running mean over so many points."""
     means = [statistics.fmean(values[max(0, i - width + 1) : i + 1]) for i in range(len(values))]
     return steps, means
-
-
-@contextmanager
-def _one_thread() -> Iterator[None]:
-    """Child processes compute with one thread each: they must be told before they import torch."""
-    before = os.environ.get("OMP_NUM_THREADS")
-    os.environ["OMP_NUM_THREADS"] = "1"
-    try:
-        yield
-    finally:
-        if before is None:
-            del os.environ["OMP_NUM_THREADS"]
-        else:
-            os.environ["OMP_NUM_THREADS"] = before

@@ -7,6 +7,7 @@ episode takes a few.
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -41,6 +42,7 @@ class TaskPool:
              integer rows as they are (token ids).
     groups:  [R] optional group of each row (a source recording, a hypothesis): where it is given, support and
              query of an episode never share a group.
+    is_class_pool: whether the classes are a pool to draw from, rather than those of fixed tasks.
     """
 
     rows: Tensor
@@ -49,6 +51,7 @@ class TaskPool:
     tasks: tuple[Task, ...]
     scale: tuple[float, float] | None = (0.0, 1.0)
     groups: np.ndarray | None = None
+    is_class_pool: bool = False
 
     @classmethod
     def fixed(
@@ -84,11 +87,7 @@ class TaskPool:
         name: str = "all classes",
     ) -> TaskPool:
         """A pool of classes, of which each episode draws some: {class name: row indices}."""
-        return cls.fixed(rows, {name: classes}, scale, groups)
-
-    @property
-    def is_class_pool(self) -> bool:
-        return len(self.tasks) == 1
+        return dataclasses.replace(cls.fixed(rows, {name: classes}, scale, groups), is_class_pool=True)
 
     @property
     def input_shape(self) -> tuple[int, ...]:
@@ -142,7 +141,7 @@ class TaskPool:
         return self.decode(chosen).reshape(*flat.shape, *self.input_shape)
 
     def to(self, device: torch.device | str) -> TaskPool:
-        return TaskPool(self.rows.to(device), self.class_names, self.class_rows, self.tasks, self.scale, self.groups)
+        return dataclasses.replace(self, rows=self.rows.to(device))
 
     def restrict(self, classes: int) -> TaskPool:
         """The first so many classes of a class pool (Tables 8 and 9 vary that number)."""
@@ -161,8 +160,8 @@ class TaskPool:
         first = tuple(index[: len(index) // 2] for index in mixed)
         second = tuple(index[len(index) // 2 :] for index in mixed)
         return (
-            TaskPool(self.rows, self.class_names, first, self.tasks, self.scale, self.groups),
-            TaskPool(self.rows, self.class_names, second, self.tasks, self.scale, self.groups),
+            dataclasses.replace(self, class_rows=first),
+            dataclasses.replace(self, class_rows=second),
         )
 
     def digest(self) -> str:

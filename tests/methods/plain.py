@@ -200,16 +200,21 @@ def plain_metamix_loss(method: Method, episode: Episode, layer: int, partner: Te
 
 
 def plain_mlti_loss(
-    method: Method, first: Episode, second: Episode, layer: int, weight: float, corner: tuple[int, int] | None = None
+    method: Method,
+    first: Episode,
+    second: Episode,
+    layer: int,
+    weights: list[float],
+    corners: list[tuple[int, int]] | None = None,
 ) -> Tensor:
-    """Support mixed with support and query with query; with a corner, by pasting a rectangle of the second's."""
+    """Support mixed with support and query with query; with corners, by pasting a rectangle of the second's."""
     K, N = first.way, first.shot
     rows = [[torch.cat([flat(e.support[b]), flat(e.query[b])]) for e in (first, second)] for b in range(first.batch)]
-    if corner is not None:
-        layer, mixed = 0, [pasted(one, two, weight, corner).flatten(1) for one, two in rows]
+    if corners is not None:
+        layer, mixed = 0, [pasted(one, two, w, c).flatten(1) for (one, two), w, c in zip(rows, weights, corners)]
     else:
         h = passed(method, lambda x: method.encoder.lower(x, layer), [torch.cat(pair) for pair in rows])
-        mixed = [weight * x[: len(x) // 2] + (1 - weight) * x[len(x) // 2 :] for x in h]
+        mixed = [w * x[: len(x) // 2] + (1 - w) * x[len(x) // 2 :] for x, w in zip(h, weights)]
     losses = []
     for z in passed(method, lambda x: method.encoder.upper(x, layer), mixed):
         prototypes = torch.stack([z[k * N : (k + 1) * N].mean(dim=0) for k in range(K)])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 import pytest
@@ -50,8 +51,13 @@ def test_sets_that_cannot_be_made(name: str) -> None:
 
 def test_a_class_pool_makes_as_many_tasks_as_a_set_needs() -> None:
     method = tiny(MIX, {"interpolation": {"cardinality": 5, "pairs": "matched"}})
-    pool = toy_pool(tasks=1, classes=16)
+    pool = dataclasses.replace(toy_pool(tasks=1, classes=16), is_class_pool=True)
     method.check(pool, pool)
+
+
+@pytest.mark.parametrize("name", [MIX, "mlti"])
+def test_a_single_fixed_task_has_no_partner(name: str) -> None:
+    refused(name, {}, "one training task|and there are 1", toy_pool(tasks=1))
 
 
 @pytest.mark.parametrize("name", sorted(METHODS))
@@ -75,7 +81,8 @@ def test_probabilities_that_are_none(name: str) -> None:
 def test_sharing_labels_that_differ() -> None:
     share = {"mixup": {"label_sharing": True}}
     refused("mlti", share, "label_sharing needs fixed tasks with the same classes", toy_pool(names="different"))
-    refused("mlti", share, "label_sharing needs fixed tasks", toy_pool(tasks=1))
+    classes = dataclasses.replace(toy_pool(tasks=1), is_class_pool=True)
+    refused("mlti", share, "label_sharing needs fixed tasks", classes)
     tiny("mlti", share).check(toy_pool(), toy_pool())
 
 

@@ -83,18 +83,18 @@ def test_inner_steps_on_tasks_mixed_by_mlti_are_their_transcription(
     first, second = random_episodes(method, 2, 2)
     weights: list[Tensor] = []
 
-    def weight(alpha: float, device: torch.device) -> Tensor:
-        weights.append(mixing_weight(alpha, device).double())
+    def weight(alpha: float, device: torch.device, count: int) -> Tensor:
+        weights.append(mixing_weight(alpha, device, count).double())
         return weights[-1]
 
     monkeypatch.setattr("fewtask.methods.fomaml.mixing_weight", weight)
     loss = method.training_loss([first, second]).loss
-    w = float(weights[0])
+    w = weights[0].tolist()
     wanted = plain_fomaml(
         method,
         2,
-        lambda model, b: mixed_scores(model, first.support[b], second.support[b], w, layer),
-        lambda model, b: mixed_scores(model, first.query[b], second.query[b], w, layer),
+        lambda model, b: mixed_scores(model, first.support[b], second.support[b], w[b], layer),
+        lambda model, b: mixed_scores(model, first.query[b], second.query[b], w[b], layer),
     )
     assert_is(method, loss, wanted)
 

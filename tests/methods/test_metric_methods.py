@@ -121,7 +121,7 @@ def test_two_tasks_mixed_by_mlti_are_their_transcription(
     first, second = random_episodes(method, 2, 2)
     draws = Draws(monkeypatch)
     got = method.training_loss([first, second]).loss
-    assert_same(method, got, plain_mlti_loss(method, first, second, layer, float(draws.weights[0])))
+    assert_same(method, got, plain_mlti_loss(method, first, second, layer, draws.weights[0].tolist()))
 
 
 def test_a_random_layer_is_any_up_to_the_chosen_one(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -133,7 +133,7 @@ def test_a_random_layer_is_any_up_to_the_chosen_one(monkeypatch: pytest.MonkeyPa
         got = method.training_loss([first, second]).loss
         layer = int(draws.integers[0])
         layers.add(layer)
-        assert_same(method, got, plain_mlti_loss(method, first, second, layer, float(draws.weights[0])))
+        assert_same(method, got, plain_mlti_loss(method, first, second, layer, draws.weights[0].tolist()))
     assert layers == {0, 1, 2}
 
 
@@ -144,8 +144,9 @@ def test_cutmix_pastes_one_rectangle_of_the_partner(normalisation: str, monkeypa
     first, second = random_episodes(method, 2, 2, IMAGES)
     draws = Draws(monkeypatch)
     got = method.training_loss([first, second]).loss
-    top, left = (int(x) for x in draws.integers)
-    assert_same(method, got, plain_mlti_loss(method, first, second, 0, float(draws.weights[0]), (top, left)))
+    places = [int(x) for x in draws.integers]
+    corners = list(zip(places[::2], places[1::2]))
+    assert_same(method, got, plain_mlti_loss(method, first, second, 0, draws.weights[0].tolist(), corners))
 
 
 def test_mlti_takes_each_branch_as_often_as_its_settings_say(monkeypatch: pytest.MonkeyPatch) -> None:

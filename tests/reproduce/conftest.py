@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -22,5 +21,3 @@ def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str,
     assert LocalExecutor(workers=2).execute(jobs, Heard(2)) == []
     ledger = Ledger(folder / "ledger")
     return {method: without_times(ledger.read(small(method))) for method in METHODS}
-
-

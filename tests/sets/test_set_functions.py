@@ -116,6 +116,19 @@ def test_singletons_are_the_appendix() -> None:
     assert_same(phi, phi.singletons(h), plain, h)
 
 
+@pytest.mark.parametrize("n", [1, 2, 3])
+def test_singletons_and_sets_in_one_pass_are_the_appendix(n: int) -> None:
+    phi = transformer()
+    h = torch.randn(9, 5, dtype=torch.float64, requires_grad=True)
+    alone, rows = h[:4], h[4:]
+    members = torch.stack([torch.randperm(5)[:n] for _ in range(6)])
+    single, merged = phi.both(alone, rows, members)
+    plain = [transcription(phi, row[None])[0] for row in alone]
+    plain += [transcription(phi, torch.stack([rows[i] for i in line]))[0] for line in members]
+    assert (len(single), len(merged)) == (4, 6)
+    assert_same(phi, torch.cat([single, merged]), torch.stack(plain), h)
+
+
 def test_second_derivatives_of_the_short_forms_are_those_of_the_plain_one() -> None:
     phi = transformer()
     h = torch.randn(4, 5, dtype=torch.float64, requires_grad=True)
@@ -162,6 +175,41 @@ def test_dropout_stands_after_the_second_block_and_after_the_pooling_only(way: s
     assert [m for m in phi.modules() if isinstance(m, nn.Dropout)] == []
 
 
+def test_dropout_stands_in_the_same_places_where_singletons_and_pairs_share_a_pass() -> None:
+    phi = transformer()
+    phi.dropout = recorder = Recorder()
+    h = torch.randn(8, 5, dtype=torch.float64)
+    phi.both(h[:2], h[2:], torch.arange(6).view(3, 2))
+    after_block_2, after_pooling = recorder.seen
+    single, pairs = ([transcription(phi, X)[1] for X in sets] for sets in (h[:2, None], h[2:].view(3, 2, 5)))
+    # Singletons, then the first elements of the pairs, then the second ones.
+    wanted = torch.cat([*single, *(x[:1] for x in pairs), *(x[1:] for x in pairs)])
+    torch.testing.assert_close(after_block_2, wanted)
+    doubled = [skip(phi.pool, attention(phi.pool, phi.seed, 2 * x)) for x in (*single, *pairs)]
+    torch.testing.assert_close(after_pooling, torch.cat(doubled))
+
+
+@pytest.mark.parametrize("rate", [0.1, 0.5])
+def test_dropout_keeps_the_share_that_it_says_and_the_mean(rate: float) -> None:
+    torch.manual_seed(0)
+    dropout = SetTransformer(3, 8, dropout=rate).dropout
+    x = torch.full((201, 199), 3.0, dtype=torch.float64, requires_grad=True)
+    out = dropout(x)
+    kept = out != 0
+    # Five standard deviations of a share of 39,999 independent draws.
+    assert float(kept.double().mean()) == pytest.approx(1 - rate, abs=5 * (rate * (1 - rate) / x.numel()) ** 0.5)
+    torch.testing.assert_close(out[kept], torch.full_like(out[kept], 3 / (1 - rate)), rtol=1e-4, atol=0)
+    # Neighbours do not know of each other, in rows and in columns.
+    for one, two in ((kept[:, 1:], kept[:, :-1]), (kept[1:], kept[:-1])):
+        assert float((one & two).double().mean()) == pytest.approx((1 - rate) ** 2, abs=0.02)
+    (slope,) = torch.autograd.grad(out.sum(), x)
+    torch.testing.assert_close(slope, out.detach() / 3)
+    torch.manual_seed(0)
+    SetTransformer(3, 8, dropout=rate)
+    assert torch.equal(dropout(x), out)
+    assert torch.equal(dropout.eval()(x), x)
+
+
 def test_dropout_is_at_work_in_training_only() -> None:
     phi = transformer(hidden=64, dropout=0.5)
     sets = torch.randn(4, 2, 5, dtype=torch.float64)
@@ -196,6 +244,9 @@ def test_short_forms_compute_what_forward_defines(name: str, n: int, d: int, cou
     assert phi(h[members]).shape == (count, d)
     torch.testing.assert_close(phi.merge(h, members), phi(h[members]), rtol=1e-9, atol=1e-9)
     torch.testing.assert_close(phi.singletons(h), phi(h[:, None]), rtol=1e-9, atol=1e-9)
+    single, merged = phi.both(h[:3], h, members)
+    torch.testing.assert_close(single, phi(h[:3, None]), rtol=1e-9, atol=1e-9)
+    torch.testing.assert_close(merged, phi(h[members]), rtol=1e-9, atol=1e-9)
 
 
 def test_deep_sets_and_mean_are_their_definitions() -> None:

@@ -28,7 +28,7 @@ def small_state(method: str) -> TrainingState:
         {
             "episode": {"way": 2, "shot": 2, "query": 5, "batch": 2},
             "encoder": {"name": "mlp", "width": 64},
-            "set_function": {"name": "deep-sets", "hidden": 64},
+            "set_function": {"hidden": 64},
             "hyper": {"period": 10, "terms": 1},
             "train": {"steps": 1000},
         },

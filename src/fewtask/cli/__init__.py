@@ -15,9 +15,11 @@ COMMANDS = {
     "evaluate": "evaluate a saved run on its test tasks",
     "compare": "compare methods, or variants of Meta-Interpolation, on a preset in one table",
     "reproduce": "make a table or figure of the paper, running what is missing",
+    "report": "make a web page, and a page of results, from the ledger of finished runs",
     "explain": "draw how a learned set function mixes two tasks",
     "list": "list data sets, methods or presets",
     "data": "list, prepare, verify or show data sets",
+    "bench": "measure steps, hyper-updates, sampling and evaluation against a plain transcription of the paper",
 }
 
 HELP = """\

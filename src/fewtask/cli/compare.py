@@ -43,6 +43,7 @@ def main(argv: list[str]) -> int:
     from fewtask.reproduce.executor import InterruptedGridError
     from fewtask.reproduce.grid import plan
     from fewtask.reproduce.ledger import Ledger
+    from fewtask.reproduce.render import LEGEND
     from fewtask.reproduce.summary import summarise
 
     experiment = comparison(command)
@@ -59,6 +60,7 @@ def main(argv: list[str]) -> int:
         return 130
     summary = summarise(experiment, Ledger(command.ledger), command.seeds, changes, command.test)
     console.print(rich_table(summary))
+    console.print(LEGEND, highlight=False, soft_wrap=True)
     if command.page is not None:
         write_page(command, summary, changes, argv, console)
     return say_failures(failures, console)
@@ -119,9 +121,7 @@ def table_texts(summary: Summary) -> list[list[str]]:
 
 
 def rich_table(summary: Summary) -> Table:
-    from fewtask.reproduce.render import LEGEND
-
-    table = Table(title=summary.experiment.title, title_justify="left", caption=LEGEND, caption_justify="left")
+    table = Table(title=summary.experiment.title, title_justify="left")
     table.add_column("")
     for heading in HEADINGS:
         table.add_column(heading, justify="right", no_wrap=True)

@@ -192,7 +192,7 @@ def counts_table(dataset: Dataset) -> Table:
         table.add_column(heading, justify="left" if heading == "split" else "right")
     for split in SPLITS:
         pool = dataset.split(split)
-        tasks = "class pool" if pool.is_class_pool and len(pool.class_names) > 2 else str(len(pool.tasks))
+        tasks = "class pool" if pool.is_class_pool else str(len(pool.tasks))
         classes = str(len(pool.class_names))
         table.add_row(split, tasks, classes, f"{pool.sizes.sum():,}", f"{pool.sizes.min():,}")
     return table

@@ -78,13 +78,14 @@ def show(command: Reproduce, experiment: Experiment, changes: Sequence[Changes],
     from fewtask.errors import RunError
     from fewtask.reproduce.figures import draw
     from fewtask.reproduce.ledger import Ledger
-    from fewtask.reproduce.render import accuracy_table, difference_table, task_table, write_table
+    from fewtask.reproduce.render import LEGEND, accuracy_table, difference_table, task_table, write_table
     from fewtask.reproduce.summary import summarise
 
     ledger = Ledger(command.ledger)
     if experiment.kind in ("table", "set-size"):
         summary = summarise(experiment, ledger, command.seeds, changes, command.test)
         console.print(accuracy_table(summary))
+        console.print(LEGEND, highlight=False, soft_wrap=True)
         differences = difference_table(summary)
         if differences is not None:
             console.print(differences)

@@ -141,6 +141,9 @@ def merge(first: TaskPool, second: TaskPool) -> TaskPool:
                 if pool.class_names[index] in classes:
                     raise DataError(f"training and validation both have '{pool.class_names[index]}' in '{name}'")
                 classes[pool.class_names[index]] = pool.class_rows[index] + shift
+    if joined:
+        (name, classes), *_ = tasks.items()
+        return TaskPool.class_pool(rows, classes, first.scale, groups, name)
     return TaskPool.fixed(rows, tasks, first.scale, groups)
 
 

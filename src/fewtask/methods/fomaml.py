@@ -125,21 +125,21 @@ class FOMAMLWithMLTI(FOMAML, MLTI):
                 raise SettingsError(f"{self.name} mixes two tasks at a layer only: mixup.{name} must be off")
 
     def cross_task_loss(self, first: Episode, second: Episode) -> Step:
-        weight = mixing_weight(self.settings.mixup.alpha, first.support.device)
+        weight = mixing_weight(self.settings.mixup.alpha, first.support.device, first.batch)
         layer = self.step_layer()
 
-        def mixed(weights: Weights, one: Tensor, two: Tensor) -> Tensor:
+        def mixed(weights: Weights, b: int, one: Tensor, two: Tensor) -> Tensor:
             def computation() -> Tensor:
-                h, other = self.encoder.lower(torch.cat([one, two]).flatten(0, 1), layer).chunk(2)
-                return self.head(self.encoder.upper(weight * h + (1 - weight) * other, layer))
+                h, other = self.encoder.lower(torch.cat([one[b], two[b]]).flatten(0, 1), layer).chunk(2)
+                return self.head(self.encoder.upper(torch.lerp(other, h, weight[b].to(h.dtype)), layer))
 
             with self.passes(1, update=not self.settings.model.clean_statistics):
                 return self.compute(weights, computation)
 
         return self.adapted_loss(
             first.batch,
-            lambda weights, b: mixed(weights, first.support[b], second.support[b]),
-            lambda weights, b: mixed(weights, first.query[b], second.query[b]),
+            lambda weights, b: mixed(weights, b, first.support, second.support),
+            lambda weights, b: mixed(weights, b, first.query, second.query),
         )
 
 
@@ -161,7 +161,7 @@ class FOMAMLWithMetaInterpolation(FOMAML, MetaInterpolation):
 
         def mixed(weights: Weights, b: int) -> Tensor:
             def computation() -> Tensor:
-                members, _ = self.lower([_one(e, b) for e in episodes])
+                members, _ = self.lower([_one(e, b) for e in episodes], update=False)
                 return self.head(self.upper_mixed(members).flatten(0, 2))
 
             return self.compute(weights, computation)

@@ -55,7 +55,7 @@ class MetaInterpolation(SetMethod):
         )
 
     def training_loss(self, episodes: list[Episode]) -> Step:
-        first, mix = episodes[0], self.settings.interpolation
+        mix = self.settings.interpolation
         mixes_support, mixes_query = mix.strategy != "query", mix.strategy in ("query", "support+query")
         support, query = self.lower(episodes)
         plain = []
@@ -79,11 +79,11 @@ class MetaInterpolation(SetMethod):
         labels = torch.arange(query.shape[1], device=query.device).repeat_interleave(query.shape[2])
         return self.step(class_mean(support), query.flatten(1, 2), labels)
 
-    def lower(self, episodes: list[Episode]) -> tuple[list[Tensor], list[Tensor]]:
+    def lower(self, episodes: list[Episode], update: bool = True) -> tuple[list[Tensor], list[Tensor]]:
         """Features at the cut of the supports [B, K, N, d] and the queries [B, K, Q, d] of a group, in one pass."""
         sets = [e.support for e in episodes] + [e.query for e in episodes]
         rows = join(*sets)
-        with self.passes(rows.shape[0], update=True):
+        with self.passes(rows.shape[0], update=update):
             h = self.encoder.lower(rows.flatten(0, 1), self.layer)
         h = h.view(*rows.shape[:2], -1)
         sizes = [s.shape[1] * s.shape[2] for s in sets]

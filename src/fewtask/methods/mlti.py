@@ -1,7 +1,7 @@
 """MLTI (Yao, Zhang, Finn, Meta-Learning with Fewer Tasks through Task Interpolation, ICLR 2022).
 
 Two tasks, their classes paired at random; support mixed with support and query with query by one weight from
-Beta(α, α). Each pair of classes is a new class, so labels are not mixed.
+Beta(α, α) for each pair of tasks. Each pair of classes is a new class, so labels are not mixed.
 """
 
 from __future__ import annotations
@@ -64,17 +64,18 @@ class MLTI(MixingMethod):
 
     def cross_task_loss(self, first: Episode, second: Episode) -> Step:
         B = first.batch
-        weight = mixing_weight(self.settings.mixup.alpha, first.support.device)
+        weight = mixing_weight(self.settings.mixup.alpha, first.support.device, B)
         pair = [join(e.support, e.query) for e in (first, second)]
         if self.settings.mixup.cutmix:
-            layer, mixed = 0, _cut(pair[0], pair[1], float(weight)).flatten(0, 1).flatten(1)
+            cut = [_cut(one, two, float(w)) for one, two, w in zip(*pair, weight)]
+            layer, mixed = 0, torch.cat(cut).flatten(1)
         else:
             layer = self.step_layer()
             with self.passes(B, update=layer > 0):
                 # Each episode's two tasks side by side, so that episode normalisation sees them together.
                 h = self.encoder.lower(torch.cat(pair, dim=1).flatten(0, 1), layer)
             one, two = h.view(B, -1, h.shape[-1]).chunk(2, dim=1)
-            mixed = (weight * one + (1 - weight) * two).flatten(0, 1)
+            mixed = torch.lerp(two, one, weight.to(h.dtype).view(B, 1, 1)).flatten(0, 1)
         with self.passes(B, update=not self.settings.model.clean_statistics):
             z = self.encoder.upper(mixed, layer)
         support, query = part(z, first)
@@ -82,7 +83,7 @@ class MLTI(MixingMethod):
 
 
 def _cut(base: Tensor, patch: Tensor, weight: float) -> Tensor:
-    """CutMix: a rectangle of 1 - weight of each image of `base` from `patch`; both [B, M, C, H, W]."""
+    """CutMix: a rectangle of 1 - weight of each image of `base` from `patch`; both [M, C, H, W]."""
     height, width = base.shape[-2:]
     side = math.sqrt(1 - weight)
     tall, wide = round(height * side), round(width * side)

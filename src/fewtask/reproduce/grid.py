@@ -15,7 +15,7 @@ from fewtask.settings import RunSettings, update
 
 Changes = Mapping[str, Any]
 
-ROUGH_STEP = {"mlp": 0.006, "residual-mlp": 0.006, "text-head": 0.004, "conv4": 0.04, "electra": 2.0}
+ROUGH_STEP = {"mlp": 0.01, "residual-mlp": 0.01, "text-head": 0.008, "conv4": 0.04, "electra": 2.0}
 """Seconds a step of ProtoNet on one core by encoder, where the ledger does not know better."""
 ROUGH_FACTOR = {
     "centroid": 0.0,

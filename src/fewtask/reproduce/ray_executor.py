@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import os
+import socket
 import time
 from collections.abc import Sequence
 from typing import Any
@@ -21,6 +22,7 @@ from fewtask.reproduce.worker import THREAD_VARIABLES, Job, run_one
 
 OBJECT_STORE_BYTES = 100 * 1024 * 1024
 SAVING_SECONDS = 20.0
+KNOCK_SECONDS = 10.0
 
 
 class RayExecutor:
@@ -61,6 +63,8 @@ class RayExecutor:
             import ray
         except ImportError as error:
             raise RunError('--executor ray needs the package ray: pip install "fewtask[ray]"') from error
+        if self.address:
+            _knock(self.address)
         threads = dict.fromkeys(THREAD_VARIABLES, "1")
         try:
             if self.address:
@@ -81,7 +85,7 @@ class RayExecutor:
                         logging_level=logging.ERROR,
                         object_store_memory=OBJECT_STORE_BYTES,
                     )
-        except (ConnectionError, OSError, RuntimeError, ValueError) as error:
+        except (ray.exceptions.RayError, OSError, RuntimeError, ValueError) as error:
             where = f"the Ray cluster at {self.address}" if self.address else "a Ray cluster on this machine"
             raise RunError(f"cannot reach {where}: {str(error).splitlines()[0]}") from error
         return ray
@@ -110,6 +114,17 @@ class RayExecutor:
         deadline = time.monotonic() + SAVING_SECONDS
         while references and time.monotonic() < deadline:
             _, references = ray.wait(references, num_returns=len(references), timeout=1.0)
+
+
+def _knock(address: str) -> None:
+    """Ray tries an address that does not answer for minutes; this takes seconds."""
+    host, colon, port = address.removeprefix("ray://").rpartition(":")
+    if not colon or not port.isdigit():
+        return
+    try:
+        socket.create_connection((host.strip("[]"), int(port)), timeout=KNOCK_SECONDS).close()
+    except OSError as error:
+        raise RunError(f"no Ray cluster answers at {address} ({error}): is it running?") from error
 
 
 def _remote_run(job: Job) -> dict[str, Any]:

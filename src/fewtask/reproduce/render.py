@@ -48,10 +48,7 @@ def accuracy_table(summary: Summary) -> Table:
     """Rows by columns; the paper's number below ours."""
     experiment = summary.experiment
     what = "" if summary.split == "test" else f" ({summary.split} tasks)"
-    table = Table(
-        title=f"{experiment.name}: {experiment.title}{what}", title_justify="left", caption=LEGEND, show_lines=True
-    )
-    table.caption_justify = "left"
+    table = Table(title=f"{experiment.name}: {experiment.title}{what}", title_justify="left", show_lines=True)
     table.add_column("")
     for column in summary.columns:
         table.add_column(column, justify="right", no_wrap=True)

@@ -1,0 +1,73 @@
+"""Timing side by side, and counting of arithmetic.
+
+The clock is the processor time of this process, with one thread: on a machine that others use too it measures the
+work, not the waiting. What is compared runs in turns, a, b, c, a, b, c, ..., so that a slow spell hits all alike.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from statistics import median
+from typing import Any
+
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils.flop_counter import flop_registry
+
+Work = Callable[[], object]
+
+
+def interleaved(works: Mapping[str, Work], seconds: float, rounds: int = 50, warm: bool = True) -> dict[str, float]:
+    """Median seconds of each, running in turns for so long (at least one round after a warm-up)."""
+    times: dict[str, list[float]] = {name: [] for name in works}
+    if warm:
+        for work in works.values():
+            work()
+    end = time.perf_counter() + seconds
+    for done in range(rounds):
+        if done and time.perf_counter() > end:
+            break
+        for name, work in works.items():
+            # Short works several times a round: the clock has its grain, and medians like company.
+            quick = bool(times[name]) and times[name][0] < 0.02
+            for _ in range(5 if quick else 1):
+                times[name].append(processor_seconds(work))
+    return {name: median(values) for name, values in times.items()}
+
+
+def processor_seconds(work: Work) -> float:
+    started = time.process_time()
+    work()
+    return time.process_time() - started
+
+
+def matrix_product(side: int = 1024) -> tuple[Work, float]:
+    """A product of two square matrices, and its arithmetic: the yardstick of the machine's rate."""
+    a, b = torch.randn(side, side), torch.randn(side, side)
+    return lambda: a @ b, 2.0 * side**3
+
+
+class ArithmeticCounter(TorchDispatchMode):
+    """Counts multiplications and additions of matrix products and convolutions, in passes forward and backward.
+
+    torch's own counter follows modules as well, which fails under `torch.autograd.grad` of a part of a graph.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.total = 0.0
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        out = func(*args, **(kwargs or {}))
+        formula = flop_registry.get(func.overloadpacket)
+        if formula is not None:
+            self.total += formula(*args, **(kwargs or {}), out_val=out)
+        return out
+
+
+def arithmetic(work: Work) -> float:
+    """Floating-point operations of one call."""
+    with ArithmeticCounter() as counter:
+        work()
+    return counter.total

@@ -1,0 +1,51 @@
+"""The whole benchmark, within a time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from fewtask.bench import cases
+from fewtask.bench.sizes import Size, get_size
+
+HYPER_SIZES = ("tox21", "esc50")
+"""Sizes whose hyper-update is always measured: the transcription's takes half a minute at the others."""
+
+
+def run(
+    names: Sequence[str],
+    seconds: float,
+    full: bool = False,
+    tell: Callable[[str], None] = lambda text: None,
+    small: bool = False,
+) -> dict[str, Any]:
+    """All measurements; `seconds` is shared between them, and each makes at least one round however short it is.
+
+    full: hyper-updates of every size. small: everything at the sizes of tests.
+    """
+
+    def sized(name: str) -> Size:
+        return get_size(name).small() if small else get_size(name)
+
+    # What has to be done once, whatever the time, takes about half of a hundred seconds.
+    share = seconds / 2 / (2 * len(names) + 2)
+    results: dict[str, Any] = {"sizes": {}}
+    for name in names:
+        size = sized(name)
+        tell(f"{size.title}: steps, evaluation, equality")
+        found = {
+            "steps": cases.step_times(size, share),
+            "evaluation": cases.evaluation_times(size, 30 if small else 3000),
+            "equality": cases.equality(size),
+        }
+        if full or small or name in HYPER_SIZES:
+            tell(f"{size.title}: hyper-update")
+            found["hyper"] = cases.hyper_times(size, share)
+        results["sizes"][name] = found
+    if small:
+        return results
+    tell("growth with shot, way, d_h and q")
+    results["growth"] = cases.growth(get_size("esc50"), share)
+    tell("memory")
+    results["memory"] = cases.peak_memory("esc50")
+    return results

@@ -1,0 +1,65 @@
+"""fewtask bench: how fast steps, hyper-updates, sampling and evaluation are, against a plain transcription."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+
+from rich.console import Console
+from rich.table import Table
+
+from fewtask.cli.common import parse, settle_threads
+
+DESCRIPTION = """Measures training steps, hyper-updates, sampling and evaluation side by side with a plain
+transcription of the paper, on random rows with the shapes of its data sets, and checks that both compute the same.
+Needs no data set. Times are processor time with one thread."""
+
+
+@dataclass(frozen=True)
+class Bench:
+    sizes: tuple[str, ...] = ("tox21", "nci", "esc50", "rmnist", "cifar100-fs")
+    """Data sets whose sizes are measured."""
+    out: Path | None = None
+    """Folder for speed.json, speed.md and speed.png."""
+    markdown: Path | None = None
+    """Write the tables as a page to this file, and the figure beside it."""
+    seconds: float = 100.0
+    """Time to share between the measurements; each makes at least one round."""
+    full: bool = False
+    """Also measure hyper-updates at the sizes of image data sets: several minutes more."""
+    small: bool = False
+    """Everything at a tiny size, to see that it works."""
+
+
+def main(argv: list[str]) -> int:
+    command = parse(Bench, argv, "fewtask bench", DESCRIPTION)
+    from fewtask.bench.figure import draw
+    from fewtask.bench.report import machine, markdown, tables
+    from fewtask.bench.sizes import get_size
+    from fewtask.bench.suite import run
+
+    for name in command.sizes:
+        get_size(name)
+    settle_threads(1)
+    console, notes = Console(), Console(stderr=True)
+    results = run(
+        command.sizes, command.seconds, command.full, lambda text: notes.print(text, style="dim"), command.small
+    )
+    console.print(machine())
+    for title, head, lines in tables(results):
+        table = Table(*head, title=title, title_justify="left")
+        for line in lines:
+            table.add_row(*line)
+        console.print(table)
+    page = command.markdown
+    if command.out is not None:
+        command.out.mkdir(parents=True, exist_ok=True)
+        (command.out / "speed.json").write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
+        page = page or command.out / "speed.md"
+    if page is not None:
+        picture = page.with_suffix(".png")
+        draw(results, picture)
+        page.write_text(markdown(results, picture.name), encoding="utf-8")
+        console.print(f"written: {page}, {picture}")
+    return 0
