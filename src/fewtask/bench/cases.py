@@ -53,8 +53,9 @@ def step_times(size: Size, seconds: float) -> dict[str, Any]:
         "sampling": lambda: d.method.draw(d.sampler),
         "matrix product": product,
     }
-    times = interleaved(works, seconds)
+    # Counting is the warm-up.
     counted = {name: arithmetic(works[name]) for name in ("plain", "all", "matched", "protonet")}
+    times = interleaved(works, seconds, warm=False)
     rate = operations / times["matrix product"]
     share = {name: counted[name] / times[name] / rate for name in counted}
     return {"times": times, "operations": counted, "rate": rate, "share": share}
@@ -70,17 +71,19 @@ def hyper_times(size: Size, seconds: float) -> dict[str, Any]:
     a, b = state_of(size, pool), state_of(size, pool, hyper={"period": 1}, optimizer={"lr": 1e-9})
     e, terms, rate = settings.episode, settings.hyper.terms, settings.optimizer.lr
 
-    def plainly() -> None:
+    def plainly(q: int = terms) -> None:
         method = cast(SetMethod, a.method)
         validation = a.outer_sampler.sample(e.batch, e.way, e.shot, e.query)
         assert a.hyper_optimiser is not None
-        plain.plain_hyper_step(method, method.draw(a.sampler), validation, a.hyper_optimiser, rate, terms)
+        plain.plain_hyper_step(method, method.draw(a.sampler), validation, a.hyper_optimiser, rate, q)
 
-    times = interleaved({"plain": plainly, "product": lambda: training_step(b)}, seconds)
+    # Without products, enough to have the memory at hand.
+    plainly(0)
+    times = interleaved({"plain": plainly, "product": lambda: training_step(b)}, seconds, warm=False)
     return {"times": times, "terms": float(terms)}
 
 
-def evaluation_times(size: Size, episodes: int = 3000, alone: int = 10) -> dict[str, Any]:
+def evaluation_times(size: Size, episodes: int = 3000, alone: int = 5) -> dict[str, Any]:
     """The fixed list of test episodes at once, and one at a time (so many of them, extrapolated)."""
     pool = size.pool("test")
     settings = size.settings()
@@ -98,12 +101,17 @@ def evaluation_times(size: Size, episodes: int = 3000, alone: int = 10) -> dict[
 
 
 def equality(size: Size) -> dict[str, float]:
-    """Differences between transcription and product on two episodes, without dropout, each normalised by itself.
+    """Differences between transcription and product on two small episodes, without dropout, each normalised by itself.
 
     loss: of the loss, relative to it. gradient: largest difference of θ's gradient, relative to its largest number.
     rounding: the same between the transcription in float32 and in float64, which says what float32 can give at all.
     """
-    exact = size.changed(episode={"batch": 2}, set_function={"dropout": 0.0}, model={"normalisation": "episode"})
+    shot = min(size.settings().episode.shot, 3)
+    exact = size.changed(
+        episode={"batch": 2, "shot": shot, "query": 2},
+        set_function={"dropout": 0.0},
+        model={"normalisation": "episode"},
+    )
     state = state_of(exact, size.pool(), hyper=no_hyper())
     method = cast(SetMethod, state.method)
     drawn = method.draw(state.sampler)

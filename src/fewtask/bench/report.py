@@ -82,7 +82,7 @@ def other_table(sizes: dict[str, Any]) -> Table:
         ratio = _times(e["one by one"], e["together"])
         sampling = f"{t['sampling'] / t['protonet']:.1%}"
         lines.append([get_size(name).title, sampling, hyper, f"{e['together']:.2f}", f"{e['one by one']:.0f}", ratio])
-    return "Sampling, hyper-update and evaluation (one by one: ten episodes, extrapolated)", head, lines
+    return "Sampling, hyper-update and evaluation (one by one: extrapolated from five)", head, lines
 
 
 def growth_table(growth: dict[str, Any]) -> Table:

@@ -46,7 +46,10 @@ class Size:
         rows = rng.integers(0, high, (tasks * classes * self.rows, *self.input_shape), dtype=np.uint8)
         index = np.arange(len(rows)).reshape(tasks, classes, self.rows)
         names = {f"task {t}": {f"class {k}": index[t, k] for k in range(classes)} for t in range(tasks)}
-        return TaskPool.fixed(torch.from_numpy(rows), names, scale=(0.0, 1.0 if high == 2 else 1.0 / 255))
+        scale = (0.0, 1.0 if high == 2 else 1.0 / 255)
+        if tasks == 1:
+            return TaskPool.class_pool(torch.from_numpy(rows), names["task 0"], scale)
+        return TaskPool.fixed(torch.from_numpy(rows), names, scale)
 
     def changed(self, **changes: Mapping[str, Any]) -> Size:
         """The same size with some settings replaced: changed(episode={"shot": 10})."""

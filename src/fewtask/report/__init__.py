@@ -1,8 +1,8 @@
 """What the ledger holds, as one web page and as a page of the documentation.
 
 present   which tables and figures have runs, under which settings
-build     everything that the page shows, and the page
-charts    loss curves, task maps and accuracy against set size as inline SVG
+collect   their numbers, and what was run
 claims    which of the paper's comparisons held here
+build     the web page; panels its figures, charts their SVG
 markdown  the page of results for the documentation
 """

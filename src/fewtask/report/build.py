@@ -2,23 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from fewtask.errors import RunError
-from fewtask.report.charts import Line, line_chart, map_chart, map_legend, swatch
 from fewtask.report.claims import VERDICTS, counted
-from fewtask.report.collect import Collected, Filled, facts, run_lines, standings, task_maps
-from fewtask.reproduce.figures import mean_curve
-from fewtask.reproduce.render import LEGEND, mean_text
+from fewtask.report.collect import Collected, Filled, facts, run_lines, standings
+from fewtask.report.panels import Chart, loss_curves, maps, set_sizes
+from fewtask.reproduce.render import LEGEND, mean_text, own_text
 from fewtask.reproduce.statistics import Mean
 from fewtask.reproduce.summary import CellResult
-from fewtask.reproduce.summary import collect as cell_records
 from fewtask.reproduce.tables import experiment_names, get_experiment
-
-LOSSES = {"loss": "meta-training loss", "validation_loss": "meta-validation loss"}
-CURVES_FROM = ("table1", "table2", "table7")
 
 
 @dataclass(frozen=True)
@@ -35,7 +29,6 @@ class Number:
 class Row:
     column: str
     row: str
-    seeds: int
     accuracy: Number
     paper: Number
     against_paper: Number
@@ -58,20 +51,12 @@ class Tasks:
 
 
 @dataclass(frozen=True)
-class Chart:
-    """Panels with one legend: (SVG, text)."""
-
-    title: str
-    panels: list[str]
-    legend: list[tuple[str, str]]
-
-
-@dataclass(frozen=True)
 class Section:
     name: str
     title: str
     note: str
     reference: str
+    has_paper: bool
     has_gain: bool
     rows: list[Row]
     tasks: list[Tasks]
@@ -88,7 +73,7 @@ def page(collected: Collected) -> str:
         "standings": standings(collected),
         "sections": sections,
         "curves": loss_curves(collected),
-        "maps": _maps(collected),
+        "maps": maps(collected),
         "claims": collected.claims,
         "verdicts": VERDICTS,
         "counts": counted(collected.claims),
@@ -149,10 +134,12 @@ def _section(one: Filled) -> Section:
             Number("") if cell.paper is None else Number(f"{cell.paper[0]:.2f} ± {cell.paper[1]:.2f}", cell.paper[0])
         )
         seconds = Number("—") if result.seconds is None else Number(f"{result.seconds:,.0f}", result.seconds)
+        accuracy = Number(own_text(result), None if result.accuracy is None else result.accuracy.value)
         reference = cell.row == experiment.reference
         rows.append(
             Row(
-                cell.column, cell.row, validation.seeds, _accuracy(result.accuracy), paper, _against_paper(result),
+                cell.column, cell.row, accuracy, paper,
+                _against_paper(result),
                 Number("") if reference else judged(result.behind),
                 judged(one.gain(result)),
                 _accuracy(validation.accuracy),
@@ -161,10 +148,11 @@ def _section(one: Filled) -> Section:
             )
         )  # fmt: skip
     missing = [f"{column}: {', '.join(absent)}" for column, absent in one.present.missing.items() if absent]
-    charts = _set_sizes(one) if experiment.kind == "set-size" else []
+    charts = set_sizes(one) if experiment.kind == "set-size" else []
+    has_paper = any(row.paper.text for row in rows)
     has_gain = experiment.reference != "ProtoNet" and any(row.gain.sort is not None for row in rows)
     return Section(
-        experiment.name, experiment.title, experiment.note, experiment.reference, has_gain,
+        experiment.name, experiment.title, experiment.note, experiment.reference, has_paper, has_gain,
         rows, [_tasks(one, column) for column in one.test.columns], missing, charts,
     )  # fmt: skip
 
@@ -195,53 +183,3 @@ def _index(collected: Collected) -> list[dict[str, Any]]:
             entry["text"] = numbers + (f", {lacking} not run" if lacking else "")
         entries.append(entry)
     return entries
-
-
-def loss_curves(collected: Collected) -> list[Chart]:
-    """Training and validation loss of all methods, means over seeds, for each data set and setup."""
-    cells: dict[str, dict[str, Any]] = {}
-    for one in filter(None, map(collected.named, CURVES_FROM)):
-        for cell in one.experiment.cells:
-            cells.setdefault(cell.column, {}).setdefault(cell.row, cell)
-    charts = []
-    for column, rows in cells.items():
-        points: list[dict[str, Any]] = []
-        for row, cell in rows.items():
-            for record in cell_records(cell, collected.ledger, collected.ledger.seeds).values():
-                points += [{"column": column, "row": row, **point} for point in record["history"]]
-        names = [row for row in rows if any(point["row"] == row for point in points)]
-        panels = [
-            line_chart(
-                title, "step", [_curve(points, column, name, key, i) for i, name in enumerate(names)], from_zero=True
-            )
-            for key, title in LOSSES.items()
-        ]
-        if any(panels):
-            charts.append(Chart(column, [p for p in panels if p], [(swatch(i), name) for i, name in enumerate(names)]))
-    return charts
-
-
-def _curve(points: list[dict[str, Any]], column: str, row: str, key: str, style: int) -> Line:
-    steps, means = mean_curve(points, column, row, key)
-    return Line(row, [(float(x), float(y), 0.0) for x, y in zip(steps, means)], style)
-
-
-def _set_sizes(one: Filled) -> list[Chart]:
-    lines = []
-    for index, column in enumerate(one.test.columns):
-        own = [r for r in one.test.results if r.cell.column == column and r.accuracy is not None]
-        points: Sequence[tuple[float, float, float]] = [
-            (float(r.cell.row), 100 * r.accuracy.value, 100 * r.accuracy.interval) for r in own if r.accuracy
-        ]
-        lines.append(Line(column, points, index))
-    svg = line_chart("test accuracy, %", "elements of an interpolated set", lines, from_zero=False, unit=" %")
-    return [Chart("", [svg], [(swatch(i), line.name) for i, line in enumerate(lines)])] if svg else []
-
-
-def _maps(collected: Collected) -> list[Chart]:
-    """The methods' maps of a data set side by side: they show the same original tasks."""
-    charts: dict[str, Chart] = {}
-    for column, row, values in task_maps(collected):
-        chart = charts.setdefault(column, Chart(column, [], map_legend(values)))
-        chart.panels.append(map_chart(row, values))
-    return list(charts.values())

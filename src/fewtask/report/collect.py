@@ -20,12 +20,12 @@ PROTONET = METHOD_TITLES["protonet"]
 
 @dataclass(frozen=True)
 class Filled:
-    """A table or figure with its numbers. `over_protonet`: as `test`, with ProtoNet as the reference."""
+    """A table or figure with its numbers. `over_protonet`: `test` with ProtoNet as the reference, where it is a row."""
 
     present: Present
     test: Summary
     validation: Summary
-    over_protonet: Summary
+    over_protonet: Summary | None
 
     @property
     def experiment(self) -> Experiment:
@@ -33,7 +33,8 @@ class Filled:
 
     def gain(self, result: CellResult) -> Mean | None:
         """This row's accuracy minus ProtoNet's on the same episodes."""
-        other = self.over_protonet.at(result.cell.row, result.cell.column)
+        over = self.over_protonet
+        other = None if over is None else over.at(result.cell.row, result.cell.column)
         behind = None if other is None else other.behind
         return None if behind is None else replace(behind, value=-behind.value)
 
@@ -74,11 +75,12 @@ def collect(folder: Path) -> Collected:
 
 def _fill(present: Present, ledger: ReadLedger) -> Filled:
     experiment = present.experiment
+    has_protonet = PROTONET in experiment.rows
     return Filled(
         present,
         summarise(experiment, ledger, ledger.seeds),
         summarise(experiment, ledger, ledger.seeds, test=False),
-        summarise(replace(experiment, reference=PROTONET), ledger, ledger.seeds),
+        summarise(replace(experiment, reference=PROTONET), ledger, ledger.seeds) if has_protonet else None,
     )
 
 

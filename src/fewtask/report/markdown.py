@@ -122,9 +122,10 @@ def _table(one: Filled) -> list[str]:
     if experiment.note:
         lines += [experiment.note, ""]
     reference = experiment.reference
+    gains = any(one.gain(result) for result in one.test.results)
     for column in one.test.columns:
         header = [
-            "", "test % (seeds)", "paper", f"{reference} − row", "row − ProtoNet",
+            "", "test % (seeds)", "paper", f"{reference} − row", *(["row − ProtoNet"] if gains else []),
             "validation %", f"{reference} − row, validation", "seconds a run",
         ]  # fmt: skip
         body = []
@@ -138,7 +139,7 @@ def _table(one: Filled) -> list[str]:
                     own_text(result),
                     paper_text(result),
                     "" if own else mean_text(result.behind, sign=True),
-                    mean_text(one.gain(result), sign=True),
+                    *([mean_text(one.gain(result), sign=True)] if gains else []),
                     mean_text(validation.accuracy),
                     "" if own else mean_text(validation.behind, sign=True),
                     "—" if result.seconds is None else f"{result.seconds:,.0f}",

@@ -27,6 +27,7 @@ EXTRA_ROWS: dict[str, tuple[str, Any]] = {
     "{}, validation in halves": ("data.halve_validation", True),
 }
 """Rows beside the paper's that show what the meta-validation labels are worth."""
+COMPARISONS = ("table1", "table2")
 SETUP_KEYS = ("interpolation.pairs",)
 """What a cell may fix and is no subject of an ablation all the same."""
 
@@ -37,10 +38,10 @@ class ReadLedger(Ledger):
     def __init__(self, folder: Path) -> None:
         super().__init__(folder)
         self.records = self.all()
-        self._known = {self._digest_of(path): self._read(path) for path in self._paths()}
+        self.by_digest = {self._digest_of(path): self._read(path) for path in self._paths()}
 
     def find(self, settings: RunSettings) -> dict[str, Any] | None:
-        return self._known.get(run_digest(settings))
+        return self.by_digest.get(run_digest(settings))
 
     @property
     def seeds(self) -> int:
@@ -130,63 +131,103 @@ def _present(experiment: Experiment, ledger: ReadLedger, setups: Mapping[str, li
     foreign = [p for p in setups if p in preset_names() and p not in (*NON_IMAGE, *IMAGE)]
     wanted = [p for p in setups if p in own] + (foreign if experiment.name != "table2" else [])
     cells = narrow(experiment, wanted).cells if wanted else ()
+    candidates = {
+        column: _filled([cell for cell in cells if cell.column == column], experiment, ledger, setups)
+        for column in dict.fromkeys(cell.column for cell in cells)
+    }
+    worthy = {
+        (one.preset, one.setup) for found in candidates.values() for one in found if _worth_showing(experiment, one)
+    }
     kept: list[Cell] = []
     labels: dict[str, Setup] = {}
     missing: dict[str, list[str]] = {}
-    for column in dict.fromkeys(cell.column for cell in cells):
-        members = [cell for cell in cells if cell.column == column]
-        for setup, found in _filled(experiment, members, ledger, setups.get(members[0].preset, [])):
-            label = f"{column}, {setup_text(setup)}" if setup else column
-            labels[label] = setup
-            kept += [replace(cell, column=label) for cell in found]
-            rows = {cell.row for cell in found}
-            missing[label] = [cell.row for cell in members if cell.row not in rows]
+    for column, found in candidates.items():
+        for one in _distinct([one for one in found if (one.preset, one.setup) in worthy]):
+            label = f"{column}, {setup_text(one.setup)}" if one.setup else column
+            labels[label] = one.setup
+            kept += [replace(cell, column=label) for cell in one.cells]
+            missing[label] = [c.row for c in cells if c.column == column and c.row not in one.rows]
     return Present(replace(experiment, cells=tuple(kept)), labels, missing) if kept else None
 
 
+@dataclass(frozen=True)
+class _Candidate:
+    """A column under a setup: its cells that have runs, and for each run whether it met the test tasks."""
+
+    preset: str
+    setup: Setup
+    cells: list[Cell]
+    runs: dict[str, bool]
+
+    @property
+    def rows(self) -> set[str]:
+        return {cell.row for cell in self.cells}
+
+
 def _filled(
-    experiment: Experiment, members: list[Cell], ledger: ReadLedger, setups: Iterable[Setup]
-) -> list[tuple[Setup, list[Cell]]]:
-    """The setups under which a column has runs, with its cells that have; none that is part of another."""
-    if experiment.name in ("table1", "table2"):
+    members: list[Cell], experiment: Experiment, ledger: ReadLedger, setups: Mapping[str, list[Setup]]
+) -> list[_Candidate]:
+    """The setups under which a column has runs."""
+    if experiment.name in COMPARISONS:
         members = members + [
             replace(cell, row=title.format(cell.row), changes={**cell.changes, **nested([change])}, paper=None)
             for cell in members
             for title, change in EXTRA_ROWS.items()
         ]
+    preset = members[0].preset
     candidates = []
-    for setup in setups:
-        runs: dict[tuple[str, int], bool] = {}
+    for setup in setups.get(preset, []):
+        runs: dict[str, bool] = {}
         cells = []
         for cell in members:
             cell = replace(cell, changes=nested([*flat(cell.changes).items(), *setup]))
-            records = {seed: ledger.find(cell_settings(cell, seed)) for seed in range(ledger.seeds)}
-            done = {(run_digest(cell_settings(cell, s)), s): "test" in r for s, r in records.items() if r is not None}
+            base = cell_settings(cell, 0)
+            digests = [run_digest(replace(base, seed=seed)) for seed in range(ledger.seeds)]
+            done = {digest: "test" in record for digest in digests if (record := ledger.by_digest.get(digest))}
             if done:
                 cells.append(cell)
                 runs |= done
-        if _worth_showing(experiment, cells, setup):
-            candidates.append((setup, cells, runs))
-    if any(any(runs.values()) for _, _, runs in candidates):
-        # Runs that never met the test tasks were made to choose settings.
-        candidates = [one for one in candidates if any(one[2].values())]
+        if cells:
+            candidates.append(_Candidate(preset, setup, cells, runs))
+    return candidates
+
+
+def _distinct(candidates: list[_Candidate]) -> list[_Candidate]:
+    """Without setups that are part of another, or that were only tried to choose settings."""
+    if any(any(one.runs.values()) for one in candidates):
+        candidates = [one for one in candidates if any(one.runs.values())]
     return [
-        (setup, cells)
-        for index, (setup, cells, runs) in enumerate(candidates)
+        one
+        for place, one in enumerate(candidates)
         if not any(
-            set(runs) < set(other) or (set(runs) == set(other) and place < index)
-            for place, (_, _, other) in enumerate(candidates)
+            _covers(other, one, index < place) or _stray(one, other)
+            for index, other in enumerate(candidates)
+            if index != place
         )
     ]
 
 
-def _worth_showing(experiment: Experiment, cells: list[Cell], setup: Setup) -> bool:
+def _covers(other: _Candidate, one: _Candidate, earlier: bool) -> bool:
+    """A setup with all runs of this one and others besides; of two with the same runs the first stays."""
+    return set(one.runs) < set(other.runs) or (set(one.runs) == set(other.runs) and earlier)
+
+
+def _stray(one: _Candidate, other: _Candidate) -> bool:
+    """A run of the figure of set sizes, which fixes the pairs, beside a fuller column with other pairs."""
+    return _without_pairs(one.setup) == _without_pairs(other.setup) and one.rows < other.rows
+
+
+def _without_pairs(setup: Setup) -> Setup:
+    return tuple(item for item in setup if item[0] not in SETUP_KEYS)
+
+
+def _worth_showing(experiment: Experiment, one: _Candidate) -> bool:
     """An ablation needs a run of its own, not only those that it shares with the comparison of methods."""
-    if experiment.name in ("table1", "table2") or experiment.kind in ("loss", "tasks"):
-        return bool(cells)
-    if experiment.kind == "set-size" and len(cells) < 2:
+    if experiment.name in COMPARISONS or experiment.kind in ("loss", "tasks"):
+        return True
+    if experiment.kind == "set-size" and len(one.cells) < 2:
         return False
-    return any(_is_own(cell, nested(setup)) for cell in cells)
+    return any(_is_own(cell, nested(one.setup)) for cell in one.cells)
 
 
 def _is_own(cell: Cell, setup: Changes) -> bool:

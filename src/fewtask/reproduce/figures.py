@@ -169,7 +169,7 @@ def _tasks(experiment: Experiment, ledger: Ledger, changes: Sequence[Changes]) -
             _paint_map(axis, values)
             axis.set_title(f"{cell.column}: {cell.row}", fontsize=9)
         handles, labels = axes[0][0].get_legend_handles_labels()
-        figure.legend(handles, labels, loc="lower center", ncol=6, frameon=False, bbox_to_anchor=(0.5, -0.08))
+        figure.legend(handles, labels, loc="lower center", ncol=3, frameon=False, bbox_to_anchor=(0.5, -0.14))
         figure.tight_layout()
         return figure
 
