@@ -153,6 +153,18 @@ def test_runs_with_other_settings_are_a_column_of_their_own(tmp_path: Path) -> N
     assert "train.steps=300" in page(collect(tmp_path))
 
 
+def test_a_setup_of_many_settings_has_a_short_name_that_is_explained(tmp_path: Path) -> None:
+    changes = {"train": {"steps": 300, "validate_every": 50, "validation_episodes": 100}}
+    write_cell(Ledger(tmp_path), cell_of("table1", "nci", "protonet"), 0, 1, changes)
+    collected = collect(tmp_path)
+    one = collected.named("table1")
+    assert one is not None
+    assert one.test.columns == ["nci, setup 1"]
+    settings = "train.steps=300, train.validate_every=50, train.validation_episodes=100"
+    assert f"<dt>setup 1</dt><dd>{settings}</dd>" in page(collected)
+    assert "nci, setup 1: `train.steps = 300`, `train.validate_every = 50`" in results(collected, {})
+
+
 def test_a_setting_that_only_one_method_has_leaves_its_column_whole(tmp_path: Path) -> None:
     """Matched pairs concern Meta-Interpolation alone: ProtoNet's run is the same one."""
     ledger = Ledger(tmp_path)
@@ -216,12 +228,13 @@ def test_a_claim_is_held_against_the_sign_and_the_interval_of_the_paired_differe
     assert verdict_of(2.0, Mean(-0.03, 0.05, 3, "seeds")) == "opposite direction"
     assert verdict_of(2.0, Mean(-0.03, 0.01, 3, "seeds")) == "did not hold"
     assert verdict_of(-2.0, Mean(-0.03, 0.01, 3, "seeds")) == "held"
+    assert verdict_of(2.0, Mean(0.03, 0.01, 1, "episodes")) == "same direction"
 
 
 def test_a_claim_that_does_not_hold_is_said_plainly(tmp_path: Path) -> None:
     ledger = Ledger(tmp_path)
     for quality, method in ((4, "protonet"), (0, "meta-interpolation")):
-        write_cell(ledger, cell_of("table1", "nci", method), quality, 1)
+        write_cell(ledger, cell_of("table1", "nci", method), quality, 3)
     collected = collect(tmp_path)
     one = collected.named("table1")
     assert one is not None

@@ -11,7 +11,7 @@ from typing import Any, cast
 import torch
 
 from fewtask.bench import plain
-from fewtask.bench.measure import arithmetic, interleaved, matrix_product, processor_seconds
+from fewtask.bench.measure import arithmetic, interleaved, matrix_product, processor_seconds, profile
 from fewtask.bench.sizes import Size
 from fewtask.episode_list import EpisodeList, draw_episodes
 from fewtask.errors import RunError
@@ -38,7 +38,7 @@ def no_hyper() -> Changes:
     return {"period": 10**9}
 
 
-def step_times(size: Size, seconds: float) -> dict[str, Any]:
+def step_times(size: Size, seconds: float, least: int = 1) -> dict[str, Any]:
     """Steps of (a) the plain transcription, (b) all pairs, (c) matched pairs, (d) ProtoNet, and their sampling."""
     pool = size.pool()
     a, b = state_of(size, pool), state_of(size, pool, hyper=no_hyper())
@@ -55,10 +55,11 @@ def step_times(size: Size, seconds: float) -> dict[str, Any]:
     }
     # Counting is the warm-up.
     counted = {name: arithmetic(works[name]) for name in ("plain", "all", "matched", "protonet")}
-    times = interleaved(works, seconds, warm=False)
+    times = interleaved(works, seconds, warm=False, least=least)
     rate = operations / times["matrix product"]
     share = {name: counted[name] / times[name] / rate for name in counted}
-    return {"times": times, "operations": counted, "rate": rate, "share": share}
+    parts = {name: profile(works[name]) for name in (("all", "matched") if least > 1 else ("all",))}
+    return {"times": times, "operations": counted, "rate": rate, "share": share, "profile": parts}
 
 
 def hyper_times(size: Size, seconds: float) -> dict[str, Any]:
@@ -161,7 +162,7 @@ def growth(size: Size, seconds: float) -> dict[str, dict[str, dict[str, float]]]
         variant = base.changed(hyper={"period": 1, "terms": terms}, optimizer={"lr": 1e-9})
         state = state_of(variant, variant.pool())
         works[f"{terms} all"] = lambda state=state: training_step(state)
-    found["q"] = _nested(interleaved(works, share))
+    found["q"] = _nested(interleaved(works, share, warm=False))
     return found
 
 

@@ -18,15 +18,17 @@ from torch.utils.flop_counter import flop_registry
 Work = Callable[[], object]
 
 
-def interleaved(works: Mapping[str, Work], seconds: float, rounds: int = 50, warm: bool = True) -> dict[str, float]:
-    """Median seconds of each, running in turns for so long (at least one round after a warm-up)."""
+def interleaved(
+    works: Mapping[str, Work], seconds: float, rounds: int = 50, warm: bool = True, least: int = 1
+) -> dict[str, float]:
+    """Median seconds of each, running in turns for so long (at least `least` rounds after a warm-up)."""
     times: dict[str, list[float]] = {name: [] for name in works}
     if warm:
         for work in works.values():
             work()
     end = time.perf_counter() + seconds
     for done in range(rounds):
-        if done and time.perf_counter() > end:
+        if done >= least and time.perf_counter() > end:
             break
         for name, work in works.items():
             # Short works several times a round: the clock has its grain, and medians like company.
@@ -71,3 +73,29 @@ def arithmetic(work: Work) -> float:
     with ArithmeticCounter() as counter:
         work()
     return counter.total
+
+
+PARTS = {
+    "matrix products": ("mm", "bmm", "addmm", "baddbmm", "convolution", "gemm"),
+    "random numbers": ("random_", "bernoulli", "uniform"),
+    "normalisation": ("norm",),
+    "optimiser": ("adam", "sgd"),
+    "copies and gathers": ("copy", "index", "cat", "gather", "scatter", "fill", "zero"),
+}
+
+
+def profile(work: Work) -> dict[str, float]:
+    """Shares of the processor time of one call by kind of operation."""
+    from torch.profiler import ProfilerActivity
+    from torch.profiler import profile as recorded
+
+    work()
+    with recorded(activities=[ProfilerActivity.CPU]) as record:
+        work()
+    spent = dict.fromkeys([*PARTS, "other"], 0.0)
+    for event in record.key_averages():
+        name = event.key.lower()
+        part = next((part for part, words in PARTS.items() if any(word in name for word in words)), "other")
+        spent[part] += event.self_cpu_time_total
+    total = sum(spent.values())
+    return {part: value / total for part, value in spent.items()}

@@ -23,6 +23,7 @@ def tables(results: dict[str, Any]) -> Iterator[Table]:
     if "growth" in results:
         yield growth_table(results["growth"])
     yield equality_table(sizes)
+    yield profile_table(sizes)
     yield goals_table(results)
 
 
@@ -105,6 +106,17 @@ def equality_table(sizes: dict[str, Any]) -> Table:
         [get_size(name).title, *(f"{found['equality'][key]:.1e}" for key in keys)] for name, found in sizes.items()
     ]
     return "Product against plain transcription: relative differences, without dropout", head, lines
+
+
+def profile_table(sizes: dict[str, Any]) -> Table:
+    """Where a step's time goes: what is not in matrix products is what could still be saved without less arithmetic."""
+    parts = list(next(iter(sizes.values()))["steps"]["profile"]["all"])
+    lines = [
+        [get_size(name).title, pairs, *(f"{shares[part]:.0%}" for part in parts)]
+        for name, found in sizes.items()
+        for pairs, shares in found["steps"]["profile"].items()
+    ]
+    return "Where the time of a step goes", ["size", "pairs", *parts], lines
 
 
 def goals_table(results: dict[str, Any]) -> Table:

@@ -6,10 +6,9 @@ import json
 from dataclasses import dataclass
 from pathlib import Path
 
-from rich.console import Console
 from rich.table import Table
 
-from fewtask.cli.common import parse, settle_threads
+from fewtask.cli.common import make_console, parse, settle_threads
 
 DESCRIPTION = """Measures training steps, hyper-updates, sampling and evaluation side by side with a plain
 transcription of the paper, on random rows with the shapes of its data sets, and checks that both compute the same.
@@ -42,7 +41,7 @@ def main(argv: list[str]) -> int:
     for name in command.sizes:
         get_size(name)
     settle_threads(1)
-    console, notes = Console(), Console(stderr=True)
+    console, notes = make_console(), make_console(stderr=True)
     results = run(
         command.sizes, command.seconds, command.full, lambda text: notes.print(text, style="dim"), command.small
     )

@@ -6,9 +6,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from fewtask.errors import RunError
-from fewtask.report.claims import VERDICTS, counted
+from fewtask.report.claims import VERDICTS, counted, is_clear
 from fewtask.report.collect import Collected, Filled, facts, run_lines, standings
 from fewtask.report.panels import Chart, loss_curves, maps, set_sizes
+from fewtask.report.present import setup_text
 from fewtask.reproduce.render import LEGEND, mean_text, own_text
 from fewtask.reproduce.statistics import Mean
 from fewtask.reproduce.summary import CellResult
@@ -69,6 +70,7 @@ def page(collected: Collected) -> str:
     sections = [_section(one) for one in collected.filled if one.experiment.kind in ("table", "set-size")]
     context: dict[str, Any] = {
         "facts": facts(collected),
+        "setups": [(name, setup_text(setup)) for setup, name in collected.setup_names.items()],
         "index": _index(collected),
         "standings": standings(collected),
         "sections": sections,
@@ -103,10 +105,11 @@ def judged(mean: Mean | None, better: str = "ahead", worse: str = "behind") -> N
     """A difference, marked by its sign and by whether its interval excludes zero."""
     if mean is None:
         return Number("—")
-    clear = abs(mean.value) > mean.interval
+    clear = is_clear(mean)
+    doubt = "" if clear else ", of one seed" if mean.basis == "episodes" else ", within its interval"
     mark = ("better" if mean.value > 0 else "worse" if mean.value < 0 else "even") + ("" if clear else " unsure")
     meaning = better if mean.value > 0 else worse if mean.value < 0 else "even"
-    return Number(mean_text(mean, sign=True), mean.value, mark, meaning + ("" if clear else ", within its interval"))
+    return Number(mean_text(mean, sign=True), mean.value, mark, meaning + doubt)
 
 
 def _accuracy(mean: Mean | None) -> Number:
@@ -120,7 +123,7 @@ def _against_paper(result: CellResult) -> Number:
     # Two independent means: their intervals add in quadrature.
     interval = (mean.interval**2 + (paper[1] / 100) ** 2) ** 0.5
     return judged(
-        Mean(mean.value - paper[0] / 100, interval, mean.seeds, "seeds"), "above the paper", "below the paper"
+        Mean(mean.value - paper[0] / 100, interval, mean.seeds, mean.basis), "above the paper", "below the paper"
     )
 
 

@@ -18,8 +18,8 @@ from fewtask.reproduce.tables import METHOD_TITLES, OURS
 Verdict = Literal["held", "same direction", "opposite direction", "did not hold"]
 VERDICTS: dict[Verdict, str] = {
     "held": "same sign as in the paper, and the interval excludes zero",
-    "same direction": "same sign as in the paper, but the interval includes zero",
-    "opposite direction": "other sign than in the paper, but the interval includes zero",
+    "same direction": "same sign as in the paper, but the interval includes zero, or there is only one seed",
+    "opposite direction": "other sign than in the paper, but the interval includes zero, or there is only one seed",
     "did not hold": "other sign than in the paper, and the interval excludes zero",
 }
 BOTH = "query + support"
@@ -37,8 +37,13 @@ class Claim:
     verdict: Verdict
 
 
+def is_clear(difference: Mean) -> bool:
+    """Zero lies outside the interval; one over the episodes of a single run says nothing about another seed."""
+    return difference.basis == "seeds" and abs(difference.value) > difference.interval
+
+
 def verdict_of(paper: float, here: Mean) -> Verdict:
-    clear = abs(here.value) > here.interval
+    clear = is_clear(here)
     if (here.value > 0) == (paper > 0) and here.value != 0:
         return "held" if clear else "same direction"
     return "did not hold" if clear else "opposite direction"

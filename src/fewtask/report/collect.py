@@ -9,7 +9,15 @@ from typing import Any
 
 from fewtask.errors import RunError
 from fewtask.report.claims import Claim, accuracy_claims, loss_claims
-from fewtask.report.present import Present, ReadLedger, differing, present_experiments, setup_text
+from fewtask.report.present import (
+    Present,
+    ReadLedger,
+    Setup,
+    differing,
+    is_long,
+    present_experiments,
+    setup_text,
+)
 from fewtask.reproduce.grid import cell_settings
 from fewtask.reproduce.statistics import Mean
 from fewtask.reproduce.summary import CellResult, Summary, summarise
@@ -57,6 +65,12 @@ class Collected:
     ledger: ReadLedger
     filled: tuple[Filled, ...]
     claims: tuple[Claim, ...]
+
+    @property
+    def setup_names(self) -> dict[Setup, str]:
+        """Setups of the tables that have a short name, which ends the names of their columns."""
+        columns = [item for one in self.filled for item in one.present.setups.items()]
+        return {setup: column.rpartition(", ")[2] for column, setup in columns if is_long(setup)}
 
     def named(self, name: str) -> Filled | None:
         return next((one for one in self.filled if one.experiment.name == name), None)

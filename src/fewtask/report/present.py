@@ -27,6 +27,7 @@ EXTRA_ROWS: dict[str, tuple[str, Any]] = {
     "{}, validation in halves": ("data.halve_validation", True),
 }
 """Rows beside the paper's that show what the meta-validation labels are worth."""
+LONGEST_LABEL = 45
 COMPARISONS = ("table1", "table2")
 SETUP_KEYS = ("interpolation.pairs",)
 """What a cell may fix and is no subject of an ablation all the same."""
@@ -62,8 +63,20 @@ class Present:
 def present_experiments(ledger: ReadLedger) -> list[Present]:
     """In the paper's order; those without a run are left out."""
     setups = known_setups(ledger.records)
-    found = (_present(get_experiment(name), ledger, setups) for name in experiment_names())
+    names: dict[Setup, str] = {}
+    found = (_present(get_experiment(name), ledger, setups, names) for name in experiment_names())
     return [one for one in found if one is not None]
+
+
+def _setup_name(setup: Setup, names: dict[Setup, str]) -> str:
+    """A setup in words, or a short name for one of many settings."""
+    if not is_long(setup):
+        return setup_text(setup)
+    return names.setdefault(setup, f"setup {len(names) + 1}")
+
+
+def is_long(setup: Setup) -> bool:
+    return len(setup_text(setup)) > LONGEST_LABEL
 
 
 def flat(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
@@ -125,7 +138,9 @@ def _varied(preset: str) -> set[str]:
     return keys - set(SETUP_KEYS)
 
 
-def _present(experiment: Experiment, ledger: ReadLedger, setups: Mapping[str, list[Setup]]) -> Present | None:
+def _present(
+    experiment: Experiment, ledger: ReadLedger, setups: Mapping[str, list[Setup]], names: dict[Setup, str]
+) -> Present | None:
     own = {cell.preset for cell in experiment.cells}
     # Presets outside the paper stand beside the first table only, not beside its image data sets again.
     foreign = [p for p in setups if p in preset_names() and p not in (*NON_IMAGE, *IMAGE)]
@@ -143,7 +158,7 @@ def _present(experiment: Experiment, ledger: ReadLedger, setups: Mapping[str, li
     missing: dict[str, list[str]] = {}
     for column, found in candidates.items():
         for one in _distinct([one for one in found if (one.preset, one.setup) in worthy]):
-            label = f"{column}, {setup_text(one.setup)}" if one.setup else column
+            label = f"{column}, {_setup_name(one.setup, names)}" if one.setup else column
             labels[label] = one.setup
             kept += [replace(cell, column=label) for cell in one.cells]
             missing[label] = [c.row for c in cells if c.column == column and c.row not in one.rows]
@@ -214,11 +229,8 @@ def _covers(other: _Candidate, one: _Candidate, earlier: bool) -> bool:
 
 def _stray(one: _Candidate, other: _Candidate) -> bool:
     """A run of the figure of set sizes, which fixes the pairs, beside a fuller column with other pairs."""
-    return _without_pairs(one.setup) == _without_pairs(other.setup) and one.rows < other.rows
-
-
-def _without_pairs(setup: Setup) -> Setup:
-    return tuple(item for item in setup if item[0] not in SETUP_KEYS)
+    mine, others = ([item for item in c.setup if item[0] not in SETUP_KEYS] for c in (one, other))
+    return mine == others and one.rows < other.rows
 
 
 def _worth_showing(experiment: Experiment, one: _Candidate) -> bool:

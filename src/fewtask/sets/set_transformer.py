@@ -25,7 +25,6 @@ from torch import Tensor, nn
 
 from fewtask.errors import SettingsError
 from fewtask.sets.base import SetFunction, index_rows
-from fewtask.sets.normalise import layer_norm
 
 
 class Dropout(nn.Dropout):
@@ -61,17 +60,8 @@ class AttentionBlock(nn.Module):
 
     def finish(self, x: Tensor) -> Tensor:
         """Q + attention [..., heads, d_k] to the block's output [..., d_h]."""
-        out = self.normalise(x, self.head_weight, self.head_bias).flatten(-2)
-        return self.normalise(out + F.relu(self.feed(out)), self.norm.weight, self.norm.bias)
-
-    def normalise(self, x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
-        """LayerNorm over the last axis, then weight and bias of that width (and of the heads)."""
-        if self.training and torch.is_grad_enabled() and weight.requires_grad:
-            # λ is being learned: second derivatives are to come.
-            return torch.addcmul(bias, layer_norm(x), weight)
-        if weight.dim() == 1:
-            return F.layer_norm(x, weight.shape, weight, bias)
-        return torch.addcmul(bias, F.layer_norm(x, weight.shape[-1:]), weight)
+        out = torch.addcmul(self.head_bias, F.layer_norm(x, (self.width,)), self.head_weight).flatten(-2)
+        return self.norm(out + F.relu(self.feed(out)))
 
     def alone(self, x: Tensor) -> Tensor:
         """Q + attention of singletons: [M, d] -> [M, heads, d_k]."""

@@ -185,7 +185,9 @@ def _apply(
 ) -> None:
     assert optimiser is not None
     for parameter, slope in zip(parameters, gradient):
-        parameter.grad = slope.detach()
+        # Fused optimisers read memory in order, whatever the strides: a channels-last gradient must be laid out anew.
+        parameter.grad = torch.empty_like(parameter).copy_(slope) if slope.stride() != parameter.stride() else slope
+        parameter.grad = parameter.grad.detach()
     optimiser.step()
     schedule.step()
     for parameter in parameters:
