@@ -96,6 +96,10 @@ def test_a_sound_row_has_no_problem() -> None:
     ("change", "complaint"),
     [
         ({"last_loss": 2.0}, "does not fall in 9 steps: 2.0000 in the first third, 2.0000 in the last"),
+        (
+            {"last_loss": 1.9},
+            "does not fall in 9 steps: 2.0000 in the first third, 1.9000 in the last, where 2 standard",
+        ),
         ({"last_loss": float("nan")}, "the training loss is not finite"),
         ({"first_loss": float("inf")}, "the training loss is not finite"),
         ({"lambda_change": 0.0}, "λ has not changed after 2 hyper-updates"),

@@ -29,6 +29,8 @@ from fewtask.training.loop import new_state, training_step
 LEAST_STEPS = 3
 """So that the first and the last third of the steps are different ones."""
 LEAST_UPDATES = 2
+LEAST_FALL = 2.0
+"""Standard errors by which the loss must fall: training that goes wrong can still drift down by one or so."""
 
 
 @dataclass(frozen=True)
@@ -61,10 +63,11 @@ class CheckRow:
         found = []
         if not (math.isfinite(self.first_loss) and math.isfinite(self.last_loss)):
             found.append(f"the training loss is not finite ({self.first_loss:g}, then {self.last_loss:g})")
-        elif self.last_loss >= self.first_loss:
+        elif self.first_loss - self.last_loss <= LEAST_FALL * self.noise:
             found.append(
                 f"the training loss does not fall in {self.steps} steps: {self.first_loss:.4f} in the first third, "
-                f"{self.last_loss:.4f} in the last"
+                f"{self.last_loss:.4f} in the last, where {LEAST_FALL:g} standard errors are "
+                f"{LEAST_FALL * self.noise:.4f}"
             )
         return found + self.lambda_problems()
 
