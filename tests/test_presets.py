@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from pathlib import Path
 from typing import Any
@@ -98,7 +99,8 @@ def fake_pool(shape: tuple[int, ...], tasks: int, classes: int, rows: int) -> Ta
     """Zeros of the right kind: fixed tasks, or one task that is a pool of classes."""
     index = torch.arange(tasks * classes * rows).view(tasks, classes, rows).numpy()
     members = {f"task {t}": {f"class {c}": index[t, c] for c in range(classes)} for t in range(tasks)}
-    return TaskPool.fixed(torch.zeros(index.size, *shape, dtype=torch.uint8), members)
+    pool = TaskPool.fixed(torch.zeros(index.size, *shape, dtype=torch.uint8), members)
+    return dataclasses.replace(pool, is_class_pool=tasks == 1)
 
 
 @pytest.mark.parametrize("method", list(METHODS))
