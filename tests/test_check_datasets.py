@@ -67,7 +67,7 @@ def test_protonets_loss_falls(preset: str, raw_dir: Path, prepared_dir: Path) ->
     assert row.hyper_ms is None
     assert row.peak_mb > 100
     if preset in STEPS:
-        assert row.problems() == []
+        assert row.last_loss < row.first_loss
     assert math.isfinite(row.first_loss)
     assert math.isfinite(row.last_loss)
 
