@@ -33,7 +33,8 @@ class DemoRun:
 
 def run_demo(out: Path, steps: int | None, workers: int, tell: Callable[[DemoRun], None]) -> list[DemoRun]:
     """Trains all runs, in as many processes as there are cores; runs that are finished already are read."""
-    jobs = [(method, seed) for seed in SEEDS for method in reversed(METHODS)]
+    # The longer runs first, so that no core is idle at the end.
+    jobs = [(method, seed) for method in reversed(METHODS) for seed in SEEDS]
     context = multiprocessing.get_context("spawn")
     runs: list[DemoRun] = []
     with one_thread(), ProcessPoolExecutor(max_workers=workers, mp_context=context) as pool:
