@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
+
+# Before torch is imported, here and in child processes: runs that are compared bit for bit must use as many threads,
+# and the sizes of tests gain nothing from more than one.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 RAW = (Path(__file__).resolve().parents[1] / ".." / "shared" / "data").resolve()
 
