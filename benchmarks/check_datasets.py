@@ -20,11 +20,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from fewtask.check import CheckRow, check
-from fewtask.cli.common import make_console, progress_on, settle_threads
+from fewtask.cli.common import make_console, progress_on
 from fewtask.datasets.cache import prepare
 from fewtask.datasets.raw import RAW_VARIABLE
 from fewtask.errors import FewtaskError
 from fewtask.presets import load_preset
+from fewtask.threads import settle_threads
 from fewtask.training.files import write_json, write_text
 
 NEIGHBOUR = Path(__file__).resolve().parents[2] / "shared" / "data"

@@ -46,9 +46,9 @@ def run_demo(out: Path, steps: int | None, workers: int, tell: Callable[[DemoRun
 
 
 def demo_run(method: str, seed: int, out: Path, steps: int | None) -> DemoRun:
-    from fewtask.cli.common import settle_threads
     from fewtask.datasets.cache import load_dataset
     from fewtask.run import execute
+    from fewtask.threads import settle_threads
     from fewtask.training.history import read_history
 
     settle_threads(1)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from fewtask.bench.cases import state_of
 from fewtask.bench.sizes import get_size
-from fewtask.cli.common import settle_threads
+from fewtask.threads import settle_threads
 from fewtask.training.loop import training_step
 
 

@@ -8,7 +8,8 @@ from pathlib import Path
 
 from rich.table import Table
 
-from fewtask.cli.common import make_console, parse, settle_threads
+from fewtask.cli.common import make_console, parse
+from fewtask.threads import settle_threads
 
 DESCRIPTION = """Measures training steps, hyper-updates, sampling and evaluation side by side with a plain
 transcription of the paper, on random rows with the shapes of its data sets, and checks that both compute the same.

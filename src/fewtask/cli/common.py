@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
-import platform
 import sys
 from collections.abc import Iterable, Iterator
 from typing import Any, TypeVar
@@ -15,7 +13,7 @@ from rich.progress import track
 from fewtask.errors import SettingsError
 
 T = TypeVar("T")
-PLAIN_WIDTH = 160
+PLAIN_WIDTH = 200
 
 
 def parse(kind: type[T], argv: list[str], prog: str, description: str | None = None, default: T | None = None) -> T:
@@ -56,20 +54,3 @@ def choose_device(name: str) -> str:
         reason = str(error).splitlines()[0]
         raise SettingsError(f"device '{name}' cannot be used here ({reason}); try --device auto") from error
     return name
-
-
-def settle_threads(threads: int) -> None:
-    """Uses so many threads (0: torch's own choice), and keeps freed memory at hand.
-
-    Steps allocate and free the same few megabytes again and again; glibc gives them back to the system each time
-    and pays for fresh pages on the next step unless told otherwise.
-    """
-    import torch
-
-    if threads:
-        torch.set_num_threads(threads)
-    if platform.system() == "Linux" and platform.libc_ver()[0] == "glibc":
-        libc = ctypes.CDLL(None)
-        m_trim_threshold, m_mmap_threshold = -1, -3
-        libc.mallopt(m_mmap_threshold, 1 << 30)
-        libc.mallopt(m_trim_threshold, (1 << 31) - 1)

@@ -11,8 +11,8 @@ import tyro
 from rich.console import Console
 from rich.table import Table
 
-from fewtask.cli.common import parse
-from fewtask.cli.grids import GridFlags, asked_changes, names, plain_console, relative, run_grid, say_failures, say_plan
+from fewtask.cli.common import make_console, parse
+from fewtask.cli.grids import GridFlags, asked_changes, names, relative, run_grid, say_failures, say_plan
 from fewtask.errors import FewtaskError
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ def main(argv: list[str]) -> int:
     experiment = comparison(command)
     changes = asked_changes(command)
     runs = plan(experiment.cells, command.seeds, changes)
-    console = plain_console()
+    console = make_console()
     say_plan(command, runs, console, listed=command.dry_run)
     if command.dry_run:
         return 0

@@ -10,7 +10,8 @@ from typing import Annotated, Literal
 import tyro
 from rich.table import Table
 
-from fewtask.cli.common import choose_device, make_console, parse, settle_threads
+from fewtask.cli.common import choose_device, make_console, parse
+from fewtask.threads import settle_threads
 
 
 @dataclass(frozen=True)

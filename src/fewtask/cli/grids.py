@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,7 +17,6 @@ if TYPE_CHECKING:
     from fewtask.reproduce.executor import Failure
     from fewtask.reproduce.grid import Changes, PlannedRun
 
-PLAIN_WIDTH = 200
 SHOWN_FAILURES = 10
 
 
@@ -52,11 +50,6 @@ class GridFlags:
     """Evaluate on meta-test; without it tables show meta-validation, for choosing settings."""
     keep_runs: bool = False
     """Keep the folders of finished runs, with their weights, in the working folder."""
-
-
-def plain_console() -> Console:
-    """Without a terminal rich assumes 80 columns, which breaks tables."""
-    return Console() if sys.stdout.isatty() else Console(width=PLAIN_WIDTH)
 
 
 def names(text: str) -> list[str]:

@@ -10,12 +10,11 @@ from typing import TYPE_CHECKING, Annotated
 import tyro
 from rich.console import Console
 
-from fewtask.cli.common import parse
+from fewtask.cli.common import make_console, parse
 from fewtask.cli.grids import (
     GridFlags,
     asked_changes,
     names,
-    plain_console,
     relative,
     run_grid,
     say_failures,
@@ -59,7 +58,7 @@ def main(argv: list[str]) -> int:
     cells = [cell for e in experiments if e.kind != "tasks" for cell in e.cells]
     mapped = [cell for e in experiments if e.kind == "tasks" for cell in e.cells]
     runs = plan(cells, command.seeds if cells else 1, changes, mapped)
-    console = plain_console()
+    console = make_console()
     say_plan(command, runs, console, listed=command.dry_run)
     if command.dry_run:
         return 0

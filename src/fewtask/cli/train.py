@@ -8,10 +8,11 @@ from typing import Annotated
 
 import tyro
 
-from fewtask.cli.common import choose_device, make_console, parse, progress_on, settle_threads
+from fewtask.cli.common import choose_device, make_console, parse, progress_on
 from fewtask.errors import SettingsError
 from fewtask.presets import load_preset, preset_names
 from fewtask.settings import RunSettings
+from fewtask.threads import settle_threads
 
 DESCRIPTION = """Train a method on a data set and save the run in a folder; the same command continues a run that was
 interrupted. The defaults below are those of the preset; every setting can be changed by its flag."""

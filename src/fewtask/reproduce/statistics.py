@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from fewtask.evaluation import half_width
 from fewtask.reproduce.records import episode_accuracies
 
 Basis = Literal["seeds", "episodes"]
@@ -38,11 +39,6 @@ def student_half_width(values: Sequence[float]) -> float:
     return float(stats.t.ppf(0.5 + LEVEL / 2, count - 1)) * error
 
 
-def normal_half_width(values: np.ndarray) -> float:
-    """Half of the 95 % interval of the mean of many values."""
-    return float(1.96 * values.std(ddof=1) / math.sqrt(len(values))) if len(values) > 1 else 0.0
-
-
 def over_seeds(records: Mapping[int, dict[str, Any]], split: str = "test") -> Mean | None:
     """Accuracy over the records of several seeds: {seed: record}."""
     values = [record[split]["accuracy"] for _, record in sorted(records.items()) if split in record]
@@ -51,7 +47,7 @@ def over_seeds(records: Mapping[int, dict[str, Any]], split: str = "test") -> Me
     if len(values) > 1:
         return Mean(float(np.mean(values)), student_half_width(values), len(values), "seeds")
     record = next(record for record in records.values() if split in record)
-    return Mean(values[0], normal_half_width(episode_accuracies(record, split)), 1, "episodes")
+    return Mean(values[0], half_width(episode_accuracies(record, split)), 1, "episodes")
 
 
 def paired_difference(
@@ -68,7 +64,7 @@ def paired_difference(
     means = [float(d.mean()) for d in differences]
     if len(means) > 1:
         return Mean(float(np.mean(means)), student_half_width(means), len(means), "seeds")
-    return Mean(means[0], normal_half_width(differences[0]), 1, "episodes")
+    return Mean(means[0], half_width(differences[0]), 1, "episodes")
 
 
 def over_tasks(records: Mapping[int, dict[str, Any]], split: str = "test") -> dict[str, Mean]:

@@ -37,7 +37,7 @@ class Job:
 
 def run_one(job: Job, threads: int = 1, on_step: Callable[[int], None] | None = None) -> dict[str, Any]:
     """Trains or goes on, evaluates, writes the record and returns it; what is in the ledger is not done again."""
-    from fewtask.cli.common import settle_threads
+    from fewtask.threads import settle_threads
 
     settle_threads(threads)
     folder = job.work_dir / job.run.stem
