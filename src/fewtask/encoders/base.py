@@ -67,6 +67,10 @@ class Encoder(nn.Module):
         """How many of the features at a cut belong to a skip connection."""
         return 0
 
+    def affine_above(self, layer: int) -> bool:
+        """Whether `upper` is an affine map, so that the mean of embeddings is the embedding of the mean."""
+        return all(isinstance(module, (nn.Linear, nn.Identity, nn.Flatten)) for module in self.layers[layer:])
+
     def check_layer(self, layer: int) -> None:
         if not 0 <= layer <= self.depth:
             raise SettingsError(

@@ -6,6 +6,8 @@ network learns from both, and λ so that it does well on validation tasks.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import torch
 from torch import Tensor
 
@@ -64,7 +66,9 @@ class MetaInterpolation(SetMethod):
         if mix.singleton_loss or not mixes_query:
             plain.append(query[0])
         groups = ([support] if mixes_support else []) + ([query] if mixes_query else [])
-        alone, merged = self.interpolate(plain, groups)
+        # Of supports only class means count: they are taken before whatever is affine.
+        only_means = support if self.encoder.affine_above(self.layer) else []
+        alone, merged = self.interpolate(plain, groups, only_means)
         clean = self.upper(alone, update=True) if alone else []
         mixed = [self.upper([sets], update=not self.settings.model.clean_statistics)[0] for sets in merged]
         z_support, z_query = mixed[0] if mixes_support else clean[0], mixed[-1] if mixes_query else clean[-1]
@@ -93,10 +97,13 @@ class MetaInterpolation(SetMethod):
             support = [support[0], torch.randn_like(support[0])]
         return support, query
 
-    def interpolate(self, plain: list[Tensor], groups: list[list[Tensor]]) -> tuple[list[Tensor], list[Tensor]]:
+    def interpolate(
+        self, plain: list[Tensor], groups: list[list[Tensor]], only_means: Sequence[Tensor] = ()
+    ) -> tuple[list[Tensor], list[Tensor]]:
         """φ_λ({h}) of plain rows [B, K, n, d], and φ_λ of sets with one element of each member of a group.
 
-        Returns the first as they came, and [B, K, sets, d] for each group; all in one pass through φ_λ.
+        Returns the first as they came, and [B, K, sets, d] for each group; all in one pass through φ_λ. Of tensors
+        that are among `only_means`, and of their sets, the mean over the class: [B, K, 1, d].
         """
         h, index, start = [], [], 0
         for members in groups:
@@ -105,18 +112,25 @@ class MetaInterpolation(SetMethod):
             index.append(own + start)
             h += [m.flatten(0, 2) for m in members]
             start += B * K * n * len(members)
-        rows = [p.flatten(0, 2) for p in plain]
-        if not groups:
-            single, merged = self.singletons(torch.cat(rows)), None
-        elif not plain:
-            single, merged = None, self.merge(torch.cat(h), torch.cat(index))
-        else:
-            single, merged = self.both(torch.cat(rows), torch.cat(h), torch.cat(index))
-        alone = [] if single is None else single.split([len(r) for r in rows])
-        sets = [] if merged is None else merged.split([len(i) for i in index])
+        counts = [p.shape[:3].numel() for p in plain]
+        sizes = [len(own) for own in index]
+        B, K = groups[0][0].shape[:2]
+        if not plain:
+            merged = self.merge(torch.cat(h), torch.cat(index)).split(sizes)
+            return [], [x.view(B, K, -1, x.shape[-1]) for x in merged]
+        averaged = [any(p is m for m in only_means) for p in plain]
+        averaged_sets = [any(members[0] is m for m in only_means) for members in groups]
+
+        def averages(single: Tensor, merged: Tensor) -> tuple[Tensor, Tensor]:
+            return class_means(single, counts, averaged, B * K), class_means(merged, sizes, averaged_sets, B * K)
+
+        rows = torch.cat([p.flatten(0, 2) for p in plain])
+        single, merged = self.both(rows, torch.cat(h), torch.cat(index), averages if only_means else None)
+        counts = [B * K if mean else count for mean, count in zip(averaged, counts)]
+        sizes = [B * K if mean else size for mean, size in zip(averaged_sets, sizes)]
         return (
-            [x.view(p.shape) for x, p in zip(alone, plain)],
-            [x.view(*members[0].shape[:2], -1, x.shape[-1]) for x, members in zip(sets, groups)],
+            [x.view(B, K, -1, x.shape[-1]) for x in single.split(counts)],
+            [x.view(B, K, -1, x.shape[-1]) for x in merged.split(sizes)],
         )
 
     def upper(self, parts: list[Tensor], update: bool) -> list[Tensor]:
@@ -131,6 +145,12 @@ class MetaInterpolation(SetMethod):
     def upper_mixed(self, members: list[Tensor]) -> Tensor:
         """Sets with one element of each [B, K, n, d] through φ_λ and the rest -> [B, K, sets, D]."""
         return self.upper(self.interpolate([], [members])[1], update=not self.settings.model.clean_statistics)[0]
+
+
+def class_means(x: Tensor, sizes: Sequence[int], averaged: Sequence[bool], classes: int) -> Tensor:
+    """Rows [sum of sizes, d] with those of the parts to be averaged replaced by their means over each class."""
+    parts = zip(x.split(list(sizes)), averaged)
+    return torch.cat([part.view(classes, -1, part.shape[-1]).mean(1) if mean else part for part, mean in parts])
 
 
 def set_index(classes: int, n: int, size: int, pairs: str, device: torch.device) -> Tensor:

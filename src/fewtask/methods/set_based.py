@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from fewtask.methods.base import Method
 from fewtask.sets import make_set_function
+from fewtask.sets.base import Averages
 from fewtask.settings import RunSettings
 
 
@@ -50,8 +51,13 @@ class SetMethod(Method):
         merged = self.phi.merge(h[:, : -self.carried], members)
         return torch.cat([merged, h[:, -self.carried :][members].mean(dim=1)], dim=1)
 
-    def both(self, alone: Tensor, h: Tensor, members: Tensor) -> tuple[Tensor, Tensor]:
-        """`singletons(alone)` and `merge(h, members)`, in one pass through φ_λ where it can."""
-        if self.carried:
-            return self.singletons(alone), self.merge(h, members)
-        return self.phi.both(alone, h, members)
+    def both(
+        self, alone: Tensor, h: Tensor, members: Tensor, averages: Averages | None = None
+    ) -> tuple[Tensor, Tensor]:
+        """`averages` of `singletons(alone)` and `merge(h, members)`, in one pass through φ_λ where it can."""
+        if not self.carried:
+            return self.phi.both(alone, h, members, averages)
+        single, merged = self.phi.both(alone[:, : -self.carried], h[:, : -self.carried], members, averages)
+        skips = alone[:, -self.carried :], h[:, -self.carried :][members].mean(dim=1)
+        skip, merged_skip = skips if averages is None else averages(*skips)
+        return torch.cat([single, skip], dim=1), torch.cat([merged, merged_skip], dim=1)

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import torch
 from torch import Tensor, nn
+
+Averages = Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]
+"""Takes means over rows of singletons [M, d] and of sets [S, d]."""
 
 
 class SetFunction(nn.Module):
@@ -25,9 +30,15 @@ class SetFunction(nn.Module):
         """phi of sets given by index: h [M, d], members [S, n] rows of h -> [S, d]."""
         return self(h[members])
 
-    def both(self, alone: Tensor, h: Tensor, members: Tensor) -> tuple[Tensor, Tensor]:
-        """`singletons(alone)` and `merge(h, members)`, for functions that can share work between the two."""
-        return self.singletons(alone), self.merge(h, members)
+    def both(
+        self, alone: Tensor, h: Tensor, members: Tensor, averages: Averages | None = None
+    ) -> tuple[Tensor, Tensor]:
+        """`averages` of `singletons(alone)` and `merge(h, members)`, for functions that can share work.
+
+        Means commute with affine maps: a function that ends with one may take them before it, on fewer rows.
+        """
+        single, merged = self.singletons(alone), self.merge(h, members)
+        return (single, merged) if averages is None else averages(single, merged)
 
 
 class Mean(SetFunction):

@@ -12,7 +12,8 @@ training needs are singletons and pairs, and there the algebra is shorter:
 * The pooling query is the same for all sets: q·(g W_K) = g·(W_K q), so the key projection shrinks to d_h x heads
   numbers (its bias cancels in the softmax), and pooling before the value projection halves the latter's rows.
 
-Between the attentions singletons and pairs meet the same weights: `both` takes them through those in one pass.
+Between the attentions singletons and pairs meet the same weights: `both` takes them through those in one pass, and
+takes means before the affine map at the end, where only means are asked for.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from fewtask.errors import SettingsError
-from fewtask.sets.base import SetFunction, index_rows
+from fewtask.sets.base import Averages, SetFunction, index_rows
 
 
 class Dropout(nn.Dropout):
@@ -103,7 +104,7 @@ class SetTransformer(SetFunction):
     def singletons(self, h: Tensor) -> Tensor:
         g = self.block1.finish(self.block1.alone(h))
         g = self.dropout(self.block2.finish(self.block2.alone(g)))
-        return self._close(self._pool_alone(g))
+        return self.output(self._close(self._pool_alone(g)))
 
     def merge(self, h: Tensor, members: Tensor) -> Tensor:
         count, size = members.shape
@@ -113,18 +114,24 @@ class SetTransformer(SetFunction):
             return self(index_rows(h, members.reshape(-1)).view(count, size, -1))
         g = self.block1.finish(self._first(h, members))
         g = self.dropout(self.block2.finish(self._second(g)))
-        return self._close(self._pool_pairs(g))
+        return self.output(self._close(self._pool_pairs(g)))
 
-    def both(self, alone: Tensor, h: Tensor, members: Tensor) -> tuple[Tensor, Tensor]:
+    def both(
+        self, alone: Tensor, h: Tensor, members: Tensor, averages: Averages | None = None
+    ) -> tuple[Tensor, Tensor]:
         count, size = members.shape
         if size != 2:
-            return super().both(alone, h, members)
+            return super().both(alone, h, members, averages)
         rows = [len(alone), 2 * count]
         one, two = self.block1.finish(torch.cat([self.block1.alone(alone), self._first(h, members)])).split(rows)
         g = self.block2.finish(torch.cat([self.block2.alone(one), self._second(two)]))
         one, two = self.dropout(g).split(rows)
-        out = self._close(torch.cat([self._pool_alone(one), self._pool_pairs(two)]))
-        single, merged = out.split([len(alone), count])
+        g = self._close(torch.cat([self._pool_alone(one), self._pool_pairs(two)]))
+        single, merged = g.split([len(alone), count])
+        if averages is not None:
+            single, merged = averages(single, merged)
+        rows = [len(single), len(merged)]
+        single, merged = self.output(torch.cat([single, merged])).split(rows)
         return single, merged
 
     def _first(self, h: Tensor, members: Tensor) -> Tensor:
@@ -168,8 +175,8 @@ class SetTransformer(SetFunction):
         return value + (query + pool.split(pool.value.bias))
 
     def _close(self, x: Tensor) -> Tensor:
-        """The rest of the pooling block and the map back: [M, heads, d_k] -> [M, d]."""
-        return self.output(self.dropout(self.pool.finish(x)))
+        """The rest of the pooling block: [M, heads, d_k] -> [M, d_h]."""
+        return self.dropout(self.pool.finish(x))
 
 
 def _pair_attention(block: AttentionBlock, q: Tensor, k: Tensor, v_b: Tensor, v: Tensor) -> Tensor:
