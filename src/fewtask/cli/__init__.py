@@ -14,6 +14,7 @@ COMMANDS = {
     "train": "train a method on a data set and save the run; continues a run that was interrupted",
     "evaluate": "evaluate a saved run on its test tasks",
     "compare": "compare methods, or variants of Meta-Interpolation, on a preset in one table",
+    "tune": "choose settings of methods on meta-validation from a declared grid",
     "reproduce": "make a table or figure of the paper, running what is missing",
     "report": "make a web page, and a page of results, from the ledger of finished runs",
     "explain": "draw how a learned set function mixes two tasks",

@@ -14,6 +14,7 @@ from typing import Any
 from fewtask.errors import FewtaskError
 from fewtask.methods import get_method
 from fewtask.presets import load_preset, preset_names
+from fewtask.reproduce.changes import flat, nested
 from fewtask.reproduce.grid import Cell, Changes, cell_settings
 from fewtask.reproduce.ledger import Ledger, run_digest
 from fewtask.reproduce.tables import COMPARED, IMAGE, NON_IMAGE, Experiment, experiment_names, get_experiment, narrow
@@ -77,26 +78,6 @@ def _setup_name(setup: Setup, names: dict[Setup, str]) -> str:
 
 def is_long(setup: Setup) -> bool:
     return len(setup_text(setup)) > LONGEST_LABEL
-
-
-def flat(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    """{"train": {"steps": 1}} -> {"train.steps": 1}."""
-    pairs: dict[str, Any] = {}
-    for key, value in values.items():
-        pairs |= flat(value, f"{prefix}{key}.") if isinstance(value, Mapping) else {prefix + key: value}
-    return pairs
-
-
-def nested(pairs: Iterable[tuple[str, Any]]) -> dict[str, Any]:
-    """[("train.steps", 1)] -> {"train": {"steps": 1}}."""
-    values: dict[str, Any] = {}
-    for key, value in pairs:
-        *groups, name = key.split(".")
-        place = values
-        for group in groups:
-            place = place.setdefault(group, {})
-        place[name] = value
-    return values
 
 
 def differing(record: Mapping[str, Any]) -> dict[str, Any]:

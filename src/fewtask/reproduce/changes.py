@@ -1,14 +1,34 @@
-"""Changes of settings written as text: `interpolation.layer=2`."""
+"""Changes of settings as text (`interpolation.layer=2`), as flat pairs and as nested tables."""
 
 from __future__ import annotations
 
 import json
 import typing
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from fewtask.errors import SettingsError, unknown
 from fewtask.settings import RunSettings
+
+
+def flat(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """{"train": {"steps": 1}} -> {"train.steps": 1}."""
+    pairs: dict[str, Any] = {}
+    for key, value in values.items():
+        pairs |= flat(value, f"{prefix}{key}.") if isinstance(value, Mapping) else {prefix + key: value}
+    return pairs
+
+
+def nested(pairs: Iterable[tuple[str, Any]]) -> dict[str, Any]:
+    """[("train.steps", 1)] -> {"train": {"steps": 1}}."""
+    values: dict[str, Any] = {}
+    for key, value in pairs:
+        *groups, name = key.split(".")
+        place = values
+        for group in groups:
+            place = place.setdefault(group, {})
+        place[name] = value
+    return values
 
 
 def parse_changes(assignments: Sequence[str]) -> dict[str, Any]:

@@ -1,0 +1,97 @@
+"""fewtask tune PRESET: settings chosen on meta-validation, and a preset that holds them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import tyro
+from rich.table import Table
+
+from fewtask.cli.common import make_console, parse
+from fewtask.cli.grids import GridFlags, asked_changes, names, relative, run_grid, say_failures, say_plan
+
+if TYPE_CHECKING:
+    from fewtask.reproduce.summary import CellResult, Summary
+
+DESCRIPTION = """Try each method's candidates of a declared grid on meta-validation and show the best; meta-test is not
+touched. --write saves the choices as a preset, with --steps and --set for all methods. Interrupt it at any time; the
+same command goes on."""
+
+
+@dataclass(frozen=True)
+class Tune(GridFlags):
+    preset: Annotated[str, tyro.conf.Positional] = "rainbow-digits"
+    """A preset."""
+    methods: str = ""
+    """Only these methods of the grid, separated by commas."""
+    grid: Annotated[Path | None, tyro.conf.arg(metavar="FILE.toml")] = None
+    """Another grid than the declared one: [every] and [methods.NAME] with lists of values."""
+    write: Annotated[Path | None, tyro.conf.arg(metavar="FILE.toml")] = None
+    """Write the chosen settings as a preset."""
+    seeds: int = 1
+    """Runs with seeds 0 to N - 1 of each candidate."""
+    ledger: Path = Path("results/search")
+    """Folder of the records of finished runs."""
+    test: tyro.conf.Suppress[bool] = False
+
+
+def main(argv: list[str]) -> int:
+    command = parse(Tune, argv, "fewtask tune", DESCRIPTION)
+    from fewtask.presets import read_preset
+    from fewtask.reproduce.changes import flat
+    from fewtask.reproduce.executor import InterruptedGridError
+    from fewtask.reproduce.grid import plan
+    from fewtask.reproduce.ledger import Ledger
+    from fewtask.reproduce.search import choose, preset_text, read_search
+    from fewtask.reproduce.summary import summarise
+    from fewtask.training.files import write_text
+
+    read_preset(command.preset)
+    changes = asked_changes(command)
+    search = read_search(command.grid).without(key for change in changes for key in flat(change))
+    methods = names(command.methods) or search.methods
+    experiment = search.experiment(command.preset, methods)
+    runs = plan(experiment.cells, command.seeds, changes)
+    console = make_console()
+    say_plan(command, runs, console, listed=command.dry_run)
+    if command.dry_run:
+        return 0
+    try:
+        failures = run_grid(command, runs, console)
+    except InterruptedGridError as error:
+        console.print(f"fewtask: {error}")
+        return 130
+    summary = summarise(experiment, Ledger(command.ledger), command.seeds, changes, test=False)
+    if failures:
+        console.print(candidate_table(summary, {}))
+        return say_failures(failures, console)
+    chosen = choose(summary, methods)
+    console.print(candidate_table(summary, chosen))
+    if command.write is not None:
+        about = f"{command.preset} with settings chosen on meta-validation (fewtask tune {' '.join(argv)})."
+        found = {method: tuple(flat(result.cell.changes).items()) for method, result in chosen.items()}
+        write_text(command.write, preset_text(command.preset, about, [c for c in changes if c], found))
+        console.print(f"written: {relative(command.write)}", highlight=False)
+    return 0
+
+
+def candidate_table(summary: Summary, chosen: dict[str, CellResult]) -> Table:
+    from fewtask.reproduce.render import mean_text
+
+    table = Table(title=f"{summary.experiment.title}, meta-validation; chosen in bold", title_justify="left")
+    table.add_column("")
+    for heading in ("accuracy", "loss", "training loss", "seconds"):
+        table.add_column(heading, justify="right", no_wrap=True)
+    for result in summary.results:
+        best = chosen.get(result.cell.method)
+        numbers = (result.validation_loss, result.training_loss)
+        row = [
+            result.cell.row,
+            mean_text(result.accuracy),
+            *("—" if number is None else f"{number:.3f}" for number in numbers),
+            "—" if result.seconds is None else f"{result.seconds:.0f}",
+        ]
+        table.add_row(*row, style="bold" if best is not None and best.cell == result.cell else None)
+    return table

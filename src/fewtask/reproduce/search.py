@@ -1,0 +1,149 @@
+"""Settings chosen on meta-validation: a declared grid, the same number of candidates for every method.
+
+The grid is a TOML file: [every] holds lists of values that all methods try, [methods.NAME] those of one method's
+own settings; a method's candidates are all combinations. Settings listed in [times] are given as multiples of the
+preset's, because data sets differ in them. Meta-test takes no part.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import math
+import tomllib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+from fewtask.errors import RunError, SettingsError
+from fewtask.methods import get_method
+from fewtask.presets import load_preset
+from fewtask.reproduce.changes import flat, nested
+from fewtask.reproduce.grid import Cell, Changes
+from fewtask.reproduce.summary import CellResult, Summary
+from fewtask.reproduce.tables import METHOD_TITLES, Experiment
+from fewtask.settings import RunSettings, to_dict, update
+
+Values = tuple[tuple[str, Any], ...]
+"""One candidate: (("train.average", 0.999), ("mixup.alpha", 2.0))."""
+
+
+@dataclass(frozen=True)
+class Search:
+    """The lists of values of each method's settings; `multiples`: settings given as multiples of the preset's."""
+
+    lists: dict[str, dict[str, list[Any]]]
+    multiples: frozenset[str]
+
+    @property
+    def methods(self) -> list[str]:
+        return list(self.lists)
+
+    def candidates(self, preset: str, method: str) -> list[Values]:
+        """All combinations, in the grid's order."""
+        if method not in self.lists:
+            raise SettingsError(f"the grid has nothing to try for '{method}': it has {', '.join(self.lists)}")
+        own = flat(to_dict(load_preset(preset, method)))
+        lists = {
+            key: [round_off(own[key] * value) if key in self.multiples else value for value in values]
+            for key, values in self.lists[method].items()
+        }
+        return [tuple(zip(lists, values)) for values in itertools.product(*lists.values())]
+
+    def experiment(self, preset: str, methods: Sequence[str]) -> Experiment:
+        """A row a candidate."""
+        cells = [
+            Cell(f"{METHOD_TITLES.get(method, method)}: {values_text(values)}", preset, preset, method, nested(values))
+            for method in methods
+            for values in self.candidates(preset, method)
+        ]
+        return Experiment(f"tune-{preset}", f"Candidates on {preset}", tuple(cells), cells[-1].row)
+
+    def without(self, keys: Iterable[str]) -> Search:
+        """Less the settings that are fixed for all methods."""
+        fixed = set(keys)
+        lists = {m: {key: values for key, values in own.items() if key not in fixed} for m, own in self.lists.items()}
+        return Search(lists, self.multiples)
+
+
+def round_off(value: float) -> float:
+    """0.1 times 3 is 0.3 in a preset."""
+    return float(f"{value:.6g}")
+
+
+def values_text(values: Values) -> str:
+    return ", ".join(f"{key}={value:g}" if isinstance(value, float) else f"{key}={value}" for key, value in values)
+
+
+def read_search(path: Path | None = None) -> Search:
+    """The declared grid, or one from a file."""
+    if path is None:
+        text = resources.files(__package__).joinpath("search.toml").read_text(encoding="utf-8")
+    else:
+        try:
+            text = path.read_text(encoding="utf-8")
+        except OSError as error:
+            raise SettingsError(f"cannot read the grid {path}: {error.strerror}") from error
+    try:
+        values = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise SettingsError(f"the grid {path} is not valid TOML: {error}") from error
+    every, methods = values.get("every", {}), values.get("methods", {})
+    if set(values) - {"every", "methods", "times"} or not methods:
+        raise SettingsError("a grid has a table [methods.NAME] for each method and may have [every] and [times]")
+    search = Search(
+        {method: {**every, **own} for method, own in methods.items()},
+        frozenset(values.get("times", {}).get("settings", [])),
+    )
+    _check(search)
+    return search
+
+
+def _check(search: Search) -> None:
+    """Refuses what is no list, unknown methods and settings, and an unequal budget."""
+    counts = {}
+    for method, lists in search.lists.items():
+        get_method(method)
+        for key, values in lists.items():
+            if not isinstance(values, list) or not values:
+                raise SettingsError(f"the grid gives no list of values for '{key}' of {method}")
+            update(RunSettings(method=method), nested([(key, values[0])]))
+        counts[method] = math.prod(map(len, lists.values()))
+    if len(set(counts.values())) > 1:
+        numbers = ", ".join(f"{method} {count}" for method, count in counts.items())
+        raise SettingsError(f"every method needs the same number of candidates, and here it is: {numbers}")
+
+
+def choose(summary: Summary, methods: Sequence[str]) -> dict[str, CellResult]:
+    """Each method's best candidate by mean accuracy on meta-validation; of equal ones that with the lower loss."""
+    chosen = {}
+    for method in methods:
+        done = [r for r in summary.results if r.cell.method == method]
+        lacking = [r.cell.row for r in done if r.seeds < summary.seeds]
+        if lacking:
+            raise RunError(f"nothing is chosen while runs are missing: {'; '.join(lacking)}")
+        chosen[method] = max(done, key=_merit)
+    return chosen
+
+
+def _merit(result: CellResult) -> tuple[float, float]:
+    assert result.validation_accuracy is not None
+    return result.validation_accuracy, -(result.validation_loss or 0.0)
+
+
+def preset_text(preset: str, about: str, shared: Sequence[Changes], chosen: Mapping[str, Values]) -> str:
+    """A preset file: what all methods share, then each method's choice."""
+    lines = [f"about = {json.dumps(about)}", f"extends = {json.dumps(preset)}"]
+    for changes in shared:
+        for group, values in changes.items():
+            lines += _table(group, values)
+    for method, found in chosen.items():
+        for group, values in nested(found).items():
+            lines += _table(f"methods.{method}.{group}", values)
+    return "\n".join(lines) + "\n"
+
+
+def _table(name: str, values: Mapping[str, Any]) -> list[str]:
+    return ["", f"[{name}]", *(f"{key} = {json.dumps(value)}" for key, value in values.items())]
