@@ -17,7 +17,8 @@ from fewtask.report.charts import Line, line_chart, nice_ticks
 from fewtask.report.claims import accuracy_claims, verdict_of
 from fewtask.report.collect import Collected, collect, standings
 from fewtask.report.markdown import read_notes, results
-from fewtask.report.present import differing, flat, nested
+from fewtask.report.present import differing
+from fewtask.reproduce.changes import flat, nested
 from fewtask.reproduce.grid import cell_settings
 from fewtask.reproduce.ledger import Ledger
 from fewtask.reproduce.statistics import Mean

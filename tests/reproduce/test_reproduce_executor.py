@@ -34,7 +34,7 @@ def wait_for(condition: Any) -> None:
 
 def kill_once(wanted: Job, into: list[int]) -> None:
     """Kills the process of a run when it has saved its first checkpoint."""
-    folder = wanted.work_dir / wanted.run.stem
+    folder = wanted.work_dir / wanted.run.folder
     wait_for((folder / "checkpoint.safetensors").exists)
     into.append(int(folder.with_name(f"{folder.name}.lock").read_text()))
     os.kill(into[0], signal.SIGKILL)
@@ -58,7 +58,7 @@ def test_a_killed_worker_is_started_again_from_its_checkpoint_and_ends_with_the_
     assert steps[-1] == 60
     record = Ledger(wanted.ledger_dir).read(wanted.run.settings)
     assert without_times(record) == undisturbed["meta-interpolation"]
-    assert not (wanted.work_dir / wanted.run.stem).exists()
+    assert not (wanted.work_dir / wanted.run.folder).exists()
 
 
 def test_a_run_that_keeps_dying_or_fails_is_reported_with_the_reason_and_the_rest_go_on(tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
 """Named settings, one TOML file each.
 
 A preset names its data set and holds the settings shared by all methods; `[methods.NAME]` tables hold what differs.
+One that says `extends = "OTHER"` holds only what differs from that other.
 """
 
 from __future__ import annotations
@@ -25,7 +26,30 @@ def read_preset(name: str) -> dict[str, Any]:
         if narrower:
             raise SettingsError(f"'{name}' has several presets, name one: {', '.join(narrower)}")
         raise unknown("data set or preset", name, known)
+    values = _read(name)
+    if "extends" not in values:
+        return {"dataset": name, **values}
+    base = {key: value for key, value in read_preset(values.pop("extends")).items() if key != "about"}
+    return _merged(base, values)
+
+
+def base_preset(name: str) -> str | None:
+    """The preset that another extends."""
+    base: str | None = _read(name).get("extends")
+    return base
+
+
+def _read(name: str) -> dict[str, Any]:
     return tomllib.loads(resources.files(__package__).joinpath(f"{name}.toml").read_text(encoding="utf-8"))
+
+
+def _merged(base: dict[str, Any], own: dict[str, Any]) -> dict[str, Any]:
+    """Tables within tables, `own` over `base`."""
+    merged = dict(base)
+    for key, value in own.items():
+        below = merged.get(key)
+        merged[key] = _merged(below, value) if isinstance(value, dict) and isinstance(below, dict) else value
+    return merged
 
 
 def load_preset(name: str, method: str) -> RunSettings:
@@ -33,6 +57,5 @@ def load_preset(name: str, method: str) -> RunSettings:
     values = read_preset(name)
     values.pop("about", None)
     per_method = values.pop("methods", {})
-    values.setdefault("dataset", name)
     settings = update(RunSettings(method=method), values)
     return update(settings, per_method.get(method, {}))

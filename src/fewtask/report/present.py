@@ -13,11 +13,11 @@ from typing import Any
 
 from fewtask.errors import FewtaskError
 from fewtask.methods import get_method
-from fewtask.presets import load_preset, preset_names
+from fewtask.presets import base_preset, load_preset, preset_names
 from fewtask.reproduce.changes import flat, nested
 from fewtask.reproduce.grid import Cell, Changes, cell_settings
 from fewtask.reproduce.ledger import Ledger, run_digest
-from fewtask.reproduce.tables import COMPARED, IMAGE, NON_IMAGE, Experiment, experiment_names, get_experiment, narrow
+from fewtask.reproduce.tables import COMPARED, PAPER, Experiment, experiment_names, get_experiment, narrow
 from fewtask.settings import RunSettings, from_dict, identity
 
 Setup = tuple[tuple[str, Any], ...]
@@ -112,9 +112,10 @@ def _varied(preset: str) -> set[str]:
     keys = {key for key, _ in EXTRA_ROWS.values()}
     for name in experiment_names():
         experiment = get_experiment(name)
-        elsewhere = preset not in (*NON_IMAGE, *IMAGE)
+        base = base_preset(preset) if preset in preset_names() else None
+        elsewhere = (base or preset) not in PAPER
         for cell in experiment.cells:
-            if elsewhere or cell.preset == preset:
+            if elsewhere or cell.preset in (preset, base):
                 keys |= set(flat(cell.changes))
     return keys - set(SETUP_KEYS)
 
@@ -123,9 +124,12 @@ def _present(
     experiment: Experiment, ledger: ReadLedger, setups: Mapping[str, list[Setup]], names: dict[Setup, str]
 ) -> Present | None:
     own = {cell.preset for cell in experiment.cells}
-    # Presets outside the paper stand beside the first table only, not beside its image data sets again.
-    foreign = [p for p in setups if p in preset_names() and p not in (*NON_IMAGE, *IMAGE)]
-    wanted = [p for p in setups if p in own] + (foreign if experiment.name != "table2" else [])
+    known = preset_names()
+    wanted = [p for p in setups if p in own]
+    wanted += [p for p in setups if p in known and p not in own and base_preset(p) in own]
+    if experiment.name != "table2":
+        # Presets outside the paper stand beside the first table only, not beside its image data sets again.
+        wanted += [p for p in setups if p in known and (base_preset(p) or p) not in PAPER]
     cells = narrow(experiment, wanted).cells if wanted else ()
     candidates = {
         column: _filled([cell for cell in cells if cell.column == column], experiment, ledger, setups)

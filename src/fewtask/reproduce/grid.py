@@ -56,6 +56,11 @@ class PlannedRun:
         return run_stem(self.preset, self.settings)
 
     @property
+    def folder(self) -> str:
+        """Name of its folder while it is under way: the same whatever preset asks for it."""
+        return run_stem(self.settings.dataset, self.settings)
+
+    @property
     def label(self) -> str:
         return f"{self.preset} {self.settings.method} seed {self.settings.seed}"
 

@@ -7,14 +7,14 @@ here and the table's note says so.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from importlib import resources
 from typing import Any, Literal
 
 from fewtask.errors import SettingsError, unknown
-from fewtask.presets import preset_names
+from fewtask.presets import base_preset, preset_names
 from fewtask.reproduce.grid import Cell, Changes
 
 METHOD_TITLES = {
@@ -32,6 +32,7 @@ METHOD_TITLES = {
 COMPARED = ("protonet", "metareg", "metamix", "mlti", "protonet-st", "meta-interpolation")
 NON_IMAGE = ("metabolism", "tox21", "nci", "glue-scitail", "esc50")
 IMAGE = ("rmnist", "mini-imagenet-s-1shot", "mini-imagenet-s-5shot", "cifar100-fs-1shot", "cifar100-fs-5shot")
+PAPER = (*NON_IMAGE, *IMAGE)
 OURS = "meta-interpolation"
 FULL_TRAIN, FULL_VALIDATION = 20, 15
 SET_SIZES = (1, 2, 3, 4, 5)
@@ -116,9 +117,10 @@ def get_experiment(name: str) -> Experiment:
 
 
 def narrow(experiment: Experiment, datasets: Sequence[str] = (), methods: Sequence[str] = ()) -> Experiment:
-    """Only some presets and methods. A preset that the paper's table does not have takes the place of its first.
+    """Only some presets and methods. A preset that the paper's table does not have takes the place of the one that
+    it extends, and keeps the paper's numbers beside it, or of the table's first.
 
-    A data set's name stands for all of its presets.
+    A data set's name stands for all of its presets that extend no other.
     """
     cells = list(experiment.cells)
     if datasets:
@@ -126,7 +128,9 @@ def narrow(experiment: Experiment, datasets: Sequence[str] = (), methods: Sequen
         own, first = {cell.preset for cell in cells}, cells[0].preset
         chosen = [cell for cell in cells if cell.preset in wanted]
         for preset in (p for p in wanted if p not in own):
-            chosen += [_moved(cell, preset) for cell in cells if cell.preset == first]
+            base = base_preset(preset)
+            place = base if base in own else first
+            chosen += [_moved(cell, preset, base == place) for cell in cells if cell.preset == place]
         cells = chosen
     if methods:
         present = {cell.method for cell in cells}
@@ -145,11 +149,16 @@ def narrow_all(datasets: Sequence[str] = (), methods: Sequence[str] = ()) -> lis
     wanted = named_presets(datasets)
     for experiment in map(get_experiment, experiment_names()):
         own = {cell.preset for cell in experiment.cells}
-        presets = [p for p in wanted if p in own or p not in (*NON_IMAGE, *IMAGE)]
+        presets = [p for p in wanted if belongs(p, own)]
         kept = [name for name in methods if name in {cell.method for cell in experiment.cells}]
         if (presets or not datasets) and (kept or not methods):
             narrowed.append(narrow(experiment, presets, kept))
     return narrowed
+
+
+def belongs(preset: str, own: Collection[str]) -> bool:
+    """Whether a preset stands in a table of others: itself, by the one that it extends, or as none of the paper's."""
+    return preset in own or (base_preset(preset) or preset) in own or (base_preset(preset) or preset) not in PAPER
 
 
 def named_presets(datasets: Sequence[str]) -> list[str]:
@@ -157,16 +166,18 @@ def named_presets(datasets: Sequence[str]) -> list[str]:
     known = preset_names()
     wanted: dict[str, None] = {}
     for name in datasets:
-        found = [p for p in known if p == name] or [p for p in known if p.startswith(f"{name}-")]
+        found = [p for p in known if p == name]
+        found = found or [p for p in known if p.startswith(f"{name}-") and base_preset(p) is None]
         if not found:
             raise unknown("data set or preset", name, known)
         wanted |= dict.fromkeys(found)
     return list(wanted)
 
 
-def _moved(cell: Cell, preset: str) -> Cell:
-    """A cell on another preset, for which the paper has no number."""
-    return replace(cell, preset=preset, column=cell.column.replace(cell.preset, preset), paper=None)
+def _moved(cell: Cell, preset: str, same_data: bool) -> Cell:
+    """A cell on another preset; the paper's number is for its own data."""
+    column = cell.column.replace(cell.preset, preset)
+    return replace(cell, preset=preset, column=column, paper=cell.paper if same_data else None)
 
 
 def _pair(values: Any) -> tuple[float, float] | None:

@@ -40,7 +40,7 @@ def run_one(job: Job, threads: int = 1, on_step: Callable[[int], None] | None = 
     from fewtask.threads import settle_threads
 
     settle_threads(threads)
-    folder = job.work_dir / job.run.stem
+    folder = job.work_dir / job.run.folder
     with alone(folder.with_name(f"{folder.name}.lock")):
         ledger = Ledger(job.ledger_dir)
         if complete(job.run, ledger, job.test):
