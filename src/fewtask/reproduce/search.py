@@ -136,9 +136,8 @@ def _merit(result: CellResult) -> tuple[float, float]:
 def preset_text(preset: str, about: str, shared: Sequence[Changes], chosen: Mapping[str, Values]) -> str:
     """A preset file: what all methods share, then each method's choice."""
     lines = [f"about = {json.dumps(about)}", f"extends = {json.dumps(preset)}"]
-    for changes in shared:
-        for group, values in changes.items():
-            lines += _table(group, values)
+    for group, values in nested(item for changes in shared for item in flat(changes).items()).items():
+        lines += _table(group, values)
     for method, found in chosen.items():
         for group, values in nested(found).items():
             lines += _table(f"methods.{method}.{group}", values)

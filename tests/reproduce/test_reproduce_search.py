@@ -1,0 +1,134 @@
+"""Settings chosen on meta-validation: the grid, the choice, and the preset that holds it."""
+
+from __future__ import annotations
+
+import tomllib
+from pathlib import Path
+
+import numpy as np
+import pytest
+from grid_helpers import made_up
+
+from fewtask import presets
+from fewtask.cli import main
+from fewtask.errors import RunError, SettingsError
+from fewtask.presets import load_preset
+from fewtask.reproduce.changes import flat
+from fewtask.reproduce.grid import cell_settings
+from fewtask.reproduce.ledger import Ledger
+from fewtask.reproduce.search import choose, preset_text, read_search
+from fewtask.reproduce.summary import summarise
+from fewtask.reproduce.tables import COMPARED, get_experiment, named_presets, narrow, narrow_all
+
+GRID = """
+[every]
+"train.average" = [0.0, 0.9]
+[methods.protonet]
+"optimizer.lr" = [1.0, 0.3]
+[methods.mlti]
+"mixup.alpha" = [0.5, 2.0]
+[times]
+settings = ["optimizer.lr"]
+"""
+
+
+@pytest.fixture
+def grid(tmp_path: Path) -> Path:
+    path = tmp_path / "grid.toml"
+    path.write_text(GRID)
+    return path
+
+
+def test_the_declared_grid_has_every_compared_method_with_the_same_budget_and_the_presets_own_values() -> None:
+    search = read_search()
+    assert set(search.methods) == set(COMPARED)
+    for preset in ("nci", "rmnist"):
+        for method in COMPARED:
+            found = search.candidates(preset, method)
+            assert len(found) == 4
+            own = flat(presets.read_preset(preset))
+            assert any(all(own.get(key, value) == value for key, value in one) for one in found)
+
+
+def test_candidates_are_all_combinations_and_multiples_are_of_the_presets_value(grid: Path) -> None:
+    search = read_search(grid)
+    assert search.candidates("rmnist", "protonet") == [
+        (("train.average", average), ("optimizer.lr", rate)) for average in (0.0, 0.9) for rate in (0.1, 0.03)
+    ]
+    fixed = search.without(["train.average"]).candidates("nci", "protonet")
+    assert fixed == [(("optimizer.lr", 0.001),), (("optimizer.lr", 0.0003),)]
+
+
+@pytest.mark.parametrize(
+    ("text", "word"),
+    [
+        ('[methods.protonet]\n"optimizer.lr" = [1, 2]\n[methods.mlti]\n"mixup.alpha" = [1.0]\n', "same number"),
+        ('[methods.protonet]\n"optimizer.speed" = [1]\n', "optimizer.speed"),
+        ('[methods.protonets]\n"optimizer.lr" = [1]\n', "protonets"),
+        ('[methods.protonet]\n"optimizer.lr" = 1\n', "no list"),
+        ('[protonet]\n"optimizer.lr" = [1]\n', r"\[methods.NAME\]"),
+        ("not toml", "TOML"),
+    ],
+)
+def test_a_wrong_grid_is_refused_with_the_reason(tmp_path: Path, text: str, word: str) -> None:
+    path = tmp_path / "grid.toml"
+    path.write_text(text)
+    with pytest.raises(SettingsError, match=word):
+        read_search(path)
+
+
+def test_the_best_on_validation_is_chosen_whatever_test_says_and_only_when_all_are_there(
+    grid: Path, tmp_path: Path
+) -> None:
+    search, ledger = read_search(grid), Ledger(tmp_path)
+    experiment = search.experiment("nci", ["protonet"])
+    correct = [20, 22, 40, 30]
+    for number, cell in zip(correct, experiment.cells):
+        with pytest.raises(RunError, match="missing"):
+            choose(summarise(experiment, ledger, 1, test=False), ["protonet"])
+        record = made_up(cell_settings(cell, 0), np.full(40, number), "nci")
+        record["test"] = record["test"] | {"accuracy": 1 - record["test"]["accuracy"]}
+        ledger.write(record)
+    chosen = choose(summarise(experiment, ledger, 1, test=False), ["protonet"])
+    assert chosen["protonet"].cell == experiment.cells[2]
+
+
+def test_a_written_preset_extends_its_own_and_stands_in_the_papers_tables(monkeypatch: pytest.MonkeyPatch) -> None:
+    values = (("train.average", 0.9), ("optimizer.lr", 0.0003))
+    text = preset_text("nci", "chosen", [{"train": {"steps": 7}}], {"protonet": values})
+    read = presets._read
+    monkeypatch.setattr(presets, "_read", lambda name: tomllib.loads(text) if name == "nci-x" else read(name))
+    monkeypatch.setattr(presets, "preset_names", lambda: ["cifar100-fs-5shot", "nci", "nci-x"])
+    monkeypatch.setattr("fewtask.reproduce.tables.preset_names", lambda: ["cifar100-fs-5shot", "nci", "nci-x"])
+    settings = load_preset("nci-x", "protonet")
+    assert (settings.dataset, settings.train.steps, settings.train.average) == ("nci", 7, 0.9)
+    assert settings.optimizer.lr == 0.0003
+    assert settings.episode == load_preset("nci", "protonet").episode
+    assert load_preset("nci-x", "mlti").train.average == 0.0
+    cells = narrow(get_experiment("table1"), ["nci-x"]).cells
+    paper = {c.method: c.paper for c in get_experiment("table1").cells if c.preset == "nci"}
+    assert {c.method: c.paper for c in cells} == paper
+    assert {c.column for c in cells} == {"nci-x"}
+    assert [e.name for e in narrow_all(["nci-x"])] == ["table1", "figure-loss", "figure-tasks"]
+    assert named_presets(["nci"]) == ["nci"]
+
+
+def test_tune_runs_the_grid_without_meta_test_and_writes_the_choice(
+    grid: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "chosen.toml"
+    small = "train.validation_episodes=8 evaluation.episodes=8 encoder.width=4 set_function.hidden=8 train.average=0.5"
+    argv = ["tune", "rainbow-digits", "--grid", str(grid), "--steps", "3", "--set", *small.split()]
+    argv += ["--ledger", str(tmp_path / "ledger"), "--work-dir", str(tmp_path / "work"), "--write", str(out)]
+    assert main(argv) == 0
+    records = Ledger(tmp_path / "ledger").all()
+    assert len(records) == 4
+    assert not any("test" in record for record in records)
+    written = tomllib.loads(out.read_text())
+    assert written["extends"] == "rainbow-digits"
+    assert written["train"] == {"average": 0.5, "steps": 3}
+    best = max((r for r in records if r["method"] == "mlti"), key=lambda r: r["validation"]["accuracy"])
+    assert written["methods"]["mlti"] == {"mixup": {"alpha": best["settings"]["mixup"]["alpha"]}}
+    assert "4 to do" in capsys.readouterr().out
+    assert main(argv) == 0
+    assert "4 in the ledger, 0 to do" in capsys.readouterr().out
