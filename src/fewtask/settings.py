@@ -187,7 +187,7 @@ class TrainSettings:
     validate_every: int = 250
     validation_episodes: int = 1_000
     average: float = 0.0
-    """Decay of an exponential average of theta that is validated, selected and saved instead; 0: off."""
+    """Decay of an exponential average of the weights that is validated, selected and saved instead; 0: off."""
     log_every: int = 50
     checkpoint_every: int = 250
 

@@ -126,7 +126,7 @@ def test_tune_runs_the_grid_without_meta_test_and_writes_the_choice(
     assert not any("test" in record for record in records)
     written = tomllib.loads(out.read_text())
     assert written["extends"] == "rainbow-digits"
-    assert written["train"] == {"average": 0.5, "steps": 3}
+    assert written["train"] == {"validation_episodes": 8, "average": 0.5, "steps": 3}
     best = max((r for r in records if r["method"] == "mlti"), key=lambda r: r["validation"]["accuracy"])
     assert written["methods"]["mlti"] == {"mixup": {"alpha": best["settings"]["mixup"]["alpha"]}}
     assert "4 to do" in capsys.readouterr().out
