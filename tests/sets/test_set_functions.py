@@ -129,6 +129,22 @@ def test_singletons_and_sets_in_one_pass_are_the_appendix(n: int) -> None:
     assert_same(phi, torch.cat([single, merged]), torch.stack(plain), h)
 
 
+@pytest.mark.parametrize("n", [1, 2, 3])
+def test_shared_rows_and_means_are_those_of_the_appendix(n: int) -> None:
+    phi = transformer()
+    h = torch.randn(9, 5, dtype=torch.float64, requires_grad=True)
+    rows, alone = h[:6], torch.cat([h[:2], h[6:]])
+    members = torch.stack([torch.randperm(6)[:n] for _ in range(4)])
+
+    def averages(single: torch.Tensor, merged: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        return torch.cat([single[:2].mean(0, keepdim=True), single[2:]]), merged.view(2, 2, -1).mean(1)
+
+    single, merged = phi.both(alone, rows, members, averages, shared=2)
+    one = torch.stack([transcription(phi, row[None])[0] for row in alone])
+    two = torch.stack([transcription(phi, torch.stack([rows[i] for i in line]))[0] for line in members])
+    assert_same(phi, torch.cat([single, merged]), torch.cat(averages(one, two)), h)
+
+
 def test_second_derivatives_of_the_short_forms_are_those_of_the_plain_one() -> None:
     phi = transformer()
     h = torch.randn(4, 5, dtype=torch.float64, requires_grad=True)

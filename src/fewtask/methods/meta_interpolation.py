@@ -125,7 +125,8 @@ class MetaInterpolation(SetMethod):
             return class_means(single, counts, averaged, B * K), class_means(merged, sizes, averaged_sets, B * K)
 
         rows = torch.cat([p.flatten(0, 2) for p in plain])
-        single, merged = self.both(rows, torch.cat(h), torch.cat(index), averages if only_means else None)
+        shared = counts[0] if plain[0] is groups[0][0] else 0
+        single, merged = self.both(rows, torch.cat(h), torch.cat(index), averages if only_means else None, shared)
         counts = [B * K if mean else count for mean, count in zip(averaged, counts)]
         sizes = [B * K if mean else size for mean, size in zip(averaged_sets, sizes)]
         return (

@@ -52,12 +52,13 @@ class SetMethod(Method):
         return torch.cat([merged, h[:, -self.carried :][members].mean(dim=1)], dim=1)
 
     def both(
-        self, alone: Tensor, h: Tensor, members: Tensor, averages: Averages | None = None
+        self, alone: Tensor, h: Tensor, members: Tensor, averages: Averages | None = None, shared: int = 0
     ) -> tuple[Tensor, Tensor]:
         """`averages` of `singletons(alone)` and `merge(h, members)`, in one pass through φ_λ where it can."""
         if not self.carried:
-            return self.phi.both(alone, h, members, averages)
-        single, merged = self.phi.both(alone[:, : -self.carried], h[:, : -self.carried], members, averages)
+            return self.phi.both(alone, h, members, averages, shared)
+        own = -self.carried
+        single, merged = self.phi.both(alone[:, :own], h[:, :own], members, averages, shared)
         skips = alone[:, -self.carried :], h[:, -self.carried :][members].mean(dim=1)
         skip, merged_skip = skips if averages is None else averages(*skips)
         return torch.cat([single, skip], dim=1), torch.cat([merged, merged_skip], dim=1)

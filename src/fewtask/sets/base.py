@@ -31,11 +31,12 @@ class SetFunction(nn.Module):
         return self(h[members])
 
     def both(
-        self, alone: Tensor, h: Tensor, members: Tensor, averages: Averages | None = None
+        self, alone: Tensor, h: Tensor, members: Tensor, averages: Averages | None = None, shared: int = 0
     ) -> tuple[Tensor, Tensor]:
         """`averages` of `singletons(alone)` and `merge(h, members)`, for functions that can share work.
 
-        Means commute with affine maps: a function that ends with one may take them before it, on fewer rows.
+        The first `shared` rows of `alone` are the first rows of `h` too. Means commute with affine maps: a function
+        that ends with one may take them before it, on fewer rows.
         """
         single, merged = self.singletons(alone), self.merge(h, members)
         return (single, merged) if averages is None else averages(single, merged)

@@ -8,7 +8,8 @@ training needs are singletons and pairs, and there the algebra is shorter:
   one projection, no keys.
 * A softmax over two scores is a sigmoid of their difference q·(k_a - k_b), so block 2 projects the difference of
   the two elements to a key once (half the rows, and the key bias cancels), and attention is
-  v_b + sigmoid(...) (v_a - v_b). Block 1 projects each row once, however many sets it is in.
+  v_b + sigmoid(...) (v_a - v_b). Block 1 projects each row once, however many sets it is in; a row that is a
+  singleton as well adds its query and value up.
 * The pooling query is the same for all sets: q·(g W_K) = g·(W_K q), so the key projection shrinks to d_h x heads
   numbers (its bias cancels in the softmax), and pooling before the value projection halves the latter's rows.
 
@@ -112,18 +113,20 @@ class SetTransformer(SetFunction):
             return self.singletons(index_rows(h, members[:, 0]))
         if size > 2:
             return self(index_rows(h, members.reshape(-1)).view(count, size, -1))
-        g = self.block1.finish(self._first(h, members))
+        g = self.block1.finish(self._first(h, self.block1.query(h), self.block1.value(h), members))
         g = self.dropout(self.block2.finish(self._second(g)))
         return self.output(self._close(self._pool_pairs(g)))
 
     def both(
-        self, alone: Tensor, h: Tensor, members: Tensor, averages: Averages | None = None
+        self, alone: Tensor, h: Tensor, members: Tensor, averages: Averages | None = None, shared: int = 0
     ) -> tuple[Tensor, Tensor]:
         count, size = members.shape
         if size != 2:
             return super().both(alone, h, members, averages)
         rows = [len(alone), 2 * count]
-        one, two = self.block1.finish(torch.cat([self.block1.alone(alone), self._first(h, members)])).split(rows)
+        q, v = self.block1.query(h), self.block1.value(h)
+        first = [self.block1.split(q[:shared] + v[:shared]), self.block1.alone(alone[shared:])]
+        one, two = self.block1.finish(torch.cat([*first, self._first(h, q, v, members)])).split(rows)
         g = self.block2.finish(torch.cat([self.block2.alone(one), self._second(two)]))
         one, two = self.dropout(g).split(rows)
         g = self._close(torch.cat([self._pool_alone(one), self._pool_pairs(two)]))
@@ -134,17 +137,17 @@ class SetTransformer(SetFunction):
         single, merged = self.output(torch.cat([single, merged])).split(rows)
         return single, merged
 
-    def _first(self, h: Tensor, members: Tensor) -> Tensor:
+    def _first(self, h: Tensor, q: Tensor, v: Tensor, members: Tensor) -> Tensor:
         """Q + attention of block 1 on pairs: rows [M, d] projected once each, then gathered -> [2 S, heads, d_k].
 
         Here and below the S first elements come before the S second ones.
         """
         block = self.block1
         a, b = members.t()
-        q = index_rows(block.query(h), torch.cat([a, b]))
         # Biases of keys and values cancel in the differences.
-        k, v = F.linear(h, block.key.weight), block.value(h)
+        k = F.linear(h, block.key.weight)
         v_b = index_rows(v, b)
+        q = index_rows(q, torch.cat([a, b]))
         return _pair_attention(block, q, index_rows(k, a) - index_rows(k, b), v_b, index_rows(v, a) - v_b)
 
     def _second(self, g: Tensor) -> Tensor:
