@@ -13,6 +13,8 @@ from collections.abc import Iterable
 class FewtaskError(Exception):
     """Base of every error that fewtask raises on purpose."""
 
+    exit_code = 1
+
 
 class TaskError(FewtaskError):
     """A task or class cannot give the episode that was asked for."""
@@ -28,6 +30,12 @@ class DataError(FewtaskError):
 
 class RunError(FewtaskError):
     """A run folder cannot be read, written or continued."""
+
+
+class StoppedError(RunError):
+    """Ctrl-C: what is done is saved, and the message says how to go on."""
+
+    exit_code = 130
 
 
 def unknown(kind: str, name: str, known: Iterable[str], error: type[FewtaskError] = SettingsError) -> FewtaskError:

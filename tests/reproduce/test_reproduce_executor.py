@@ -151,9 +151,9 @@ def test_ctrl_c_saves_the_runs_under_way_which_go_on_to_the_same_record(
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     wait_for(lambda: list((tmp_path / "work").glob("*/checkpoint.safetensors")))
     process.send_signal(signal.SIGINT)
-    out, _ = process.communicate(timeout=WAIT_SECONDS)
+    _, errors = process.communicate(timeout=WAIT_SECONDS)
     assert process.returncode == 130
-    assert "run the same command to go on" in out
+    assert "run the same command to go on" in errors
     assert not ledger.has(settings)
     assert list((tmp_path / "work").glob("*/checkpoint.safetensors"))
     steps: list[int] = []

@@ -55,7 +55,7 @@ def main(argv: list[str] | None = None) -> int:
         return code
     except FewtaskError as error:
         print(f"fewtask: {error}", file=sys.stderr)
-        return 1
+        return error.exit_code
     except KeyboardInterrupt:
         print("fewtask: stopped", file=sys.stderr)
         return 130

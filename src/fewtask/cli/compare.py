@@ -40,7 +40,6 @@ class Compare(GridFlags):
 
 def main(argv: list[str]) -> int:
     command = parse(Compare, argv, "fewtask compare", DESCRIPTION)
-    from fewtask.reproduce.executor import InterruptedGridError
     from fewtask.reproduce.grid import plan
     from fewtask.reproduce.ledger import Ledger
     from fewtask.reproduce.render import LEGEND
@@ -53,11 +52,7 @@ def main(argv: list[str]) -> int:
     say_plan(command, runs, console, listed=command.dry_run)
     if command.dry_run:
         return 0
-    try:
-        failures = run_grid(command, runs, console)
-    except InterruptedGridError as error:
-        console.print(f"fewtask: {error}")
-        return 130
+    failures = run_grid(command, runs)
     summary = summarise(experiment, Ledger(command.ledger), command.seeds, changes, command.test)
     console.print(rich_table(summary))
     console.print(LEGEND, highlight=False, soft_wrap=True)

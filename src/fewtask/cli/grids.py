@@ -75,7 +75,7 @@ def asked_changes(flags: GridFlags) -> list[Changes]:
     return changes
 
 
-def run_grid(flags: GridFlags, runs: Sequence[PlannedRun], console: Console) -> list[Failure]:
+def run_grid(flags: GridFlags, runs: Sequence[PlannedRun]) -> list[Failure]:
     """Runs what is missing; raises InterruptedGridError at Ctrl-C."""
     from fewtask.cli.data import progress_on
     from fewtask.reproduce.campaign import Places, carry_out

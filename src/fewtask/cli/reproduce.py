@@ -45,7 +45,6 @@ class Reproduce(GridFlags):
 
 def main(argv: list[str]) -> int:
     command = parse(Reproduce, argv, "fewtask reproduce", DESCRIPTION)
-    from fewtask.reproduce.executor import InterruptedGridError
     from fewtask.reproduce.grid import plan
     from fewtask.reproduce.tables import get_experiment, narrow, narrow_all
 
@@ -62,11 +61,7 @@ def main(argv: list[str]) -> int:
     say_plan(command, runs, console, listed=command.dry_run)
     if command.dry_run:
         return 0
-    try:
-        failures = run_grid(command, runs, console)
-    except InterruptedGridError as error:
-        console.print(f"fewtask: {error}")
-        return 130
+    failures = run_grid(command, runs)
     for experiment in experiments:
         show(command, experiment, changes, console)
     return say_failures(failures, console)

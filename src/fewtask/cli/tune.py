@@ -41,7 +41,6 @@ def main(argv: list[str]) -> int:
     command = parse(Tune, argv, "fewtask tune", DESCRIPTION)
     from fewtask.presets import read_preset
     from fewtask.reproduce.changes import flat
-    from fewtask.reproduce.executor import InterruptedGridError
     from fewtask.reproduce.grid import plan
     from fewtask.reproduce.ledger import Ledger
     from fewtask.reproduce.search import choose, preset_text, read_search
@@ -58,11 +57,7 @@ def main(argv: list[str]) -> int:
     say_plan(command, runs, console, listed=command.dry_run)
     if command.dry_run:
         return 0
-    try:
-        failures = run_grid(command, runs, console)
-    except InterruptedGridError as error:
-        console.print(f"fewtask: {error}")
-        return 130
+    failures = run_grid(command, runs)
     summary = summarise(experiment, Ledger(command.ledger), command.seeds, changes, test=False)
     if failures:
         console.print(candidate_table(summary, {}))

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from multiprocessing.connection import Connection, wait
 from typing import Any, Protocol
 
-from fewtask.errors import FewtaskError, RunError
+from fewtask.errors import FewtaskError, StoppedError
 from fewtask.reproduce.progress import GridProgress
 from fewtask.reproduce.worker import THREAD_VARIABLES, Job, run_one
 
@@ -26,7 +26,7 @@ RETRIES = 2
 SAVING_SECONDS = 60.0
 
 
-class InterruptedGridError(RunError):
+class InterruptedGridError(StoppedError):
     """Ctrl-C: what is finished is in the ledger, and the rest can be resumed."""
 
 

@@ -7,10 +7,10 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from fewtask.errors import RunError
+from fewtask.errors import StoppedError
 
 
-class InterruptedRunError(RunError):
+class InterruptedRunError(StoppedError):
     """The state is saved, and the message says how to go on."""
 
 
