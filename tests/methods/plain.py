@@ -9,13 +9,15 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from fewtask.encoders.normalisation import normalising
+from fewtask.encoders.normalisation import EpisodeBatchNorm, normalising
 from fewtask.episodes import Episode
 from fewtask.methods.base import Method
 
@@ -233,10 +235,35 @@ def pasted(base: Tensor, patch: Tensor, weight: float, corner: tuple[int, int]) 
     return out
 
 
+@contextmanager
+def normalised_like(method: Method, rows: Callable[[], object]) -> Iterator[None]:
+    """Within the block every BatchNorm is an affine map: its statistics are those of a pass over other rows."""
+    layers = [layer for layer in method.encoder.modules() if isinstance(layer, EpisodeBatchNorm)]
+    seen: list[Tensor] = []
+    hooks = [layer.register_forward_pre_hook(lambda _, inputs: seen.append(inputs[0].detach())) for layer in layers]
+    rows()
+    for hook in hooks:
+        hook.remove()
+    for layer, x in zip(layers, seen[: len(layers)]):
+        by_channel = x.transpose(0, 1).flatten(1)
+        layer.forward = partial(_affine, layer, by_channel.mean(1), by_channel.var(1, correction=0))
+    yield
+    for layer in layers:
+        del layer.forward
+
+
+def _affine(layer: EpisodeBatchNorm, mean: Tensor, var: Tensor, x: Tensor) -> Tensor:
+    shape = (1, -1) + (1,) * (x.dim() - 2)
+    scale = (layer.weight / torch.sqrt(var + layer.eps)).view(shape)
+    return (x - mean.view(shape)) * scale + layer.bias.view(shape)
+
+
 def plain_fomaml(
-    method: Method, batch: int, support: Scores, query: Scores
+    method: Method, batch: int, support: Scores, query: Scores, reference: Scores | None = None
 ) -> tuple[Tensor, list[Tensor], list[Tensor]]:
     """First-order MAML: loss, gradient of θ and gradient of λ, each episode with a copy of the network.
+
+    Queries are normalised by the adapted network's statistics of the support, or of other rows.
 
     To first order the adapted weights are θ minus constants, so θ's gradient is that at the adapted weights; λ has
     its direct part and -lr · ∂/∂λ (∂L_s/∂θ) · ∂L_q/∂θ of each inner step.
@@ -251,7 +278,8 @@ def plain_fomaml(
             with torch.no_grad():
                 for p, slope in zip(adapted.inner(), slopes):
                     p -= lr * slope
-        loss = class_loss(query(adapted, b))
+        with normalised_like(adapted, partial(reference or support, adapted, b)):
+            loss = class_loss(query(adapted, b))
         total = total + loss.detach() / batch
         inner, outer = adapted.inner(), adapted.outer()
         found = torch.autograd.grad(loss, [*inner, *outer], allow_unused=True)

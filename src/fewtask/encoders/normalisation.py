@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Literal
 
 import torch
 import torch.nn.functional as F
@@ -11,12 +12,16 @@ from torch import Tensor, nn
 
 from fewtask.errors import SettingsError
 
+Statistics = Literal["usual", "batch", "keep", "kept"]
+
 
 class EpisodeBatchNorm(nn.Module):
-    """BatchNorm over rows [M, C, ...] with two more states, set by `normalising`.
+    """BatchNorm over rows [M, C, ...] with three more states, set by `normalising`.
 
     groups: the M rows are so many equal runs (episodes) that are normalised each by itself, in one pass.
     update: whether this pass moves the running statistics.
+    statistics: "usual", the batch's in training and the running ones otherwise; "batch", always the batch's;
+        "keep", the batch's, remembered as constants for passes with "kept".
 
     Parameter and buffer names are those of torch's BatchNorm, which `convert` replaces.
     """
@@ -33,9 +38,17 @@ class EpisodeBatchNorm(nn.Module):
         self.register_buffer("running_var", torch.ones(features))
         self.groups = 1
         self.update = True
+        self.statistics: Statistics = "usual"
+        self.kept: tuple[Tensor, Tensor] | None = None
 
     def forward(self, x: Tensor) -> Tensor:
-        if not self.training:
+        if self.statistics == "keep":
+            dims = (0, *range(2, x.dim()))
+            self.kept = x.detach().mean(dims), x.detach().var(dims, correction=0)
+        if self.statistics in ("keep", "kept"):
+            assert self.kept is not None
+            return F.batch_norm(x, *self.kept, self.weight, self.bias, False, 0.0, self.eps)
+        if not self.training and self.statistics == "usual":
             return F.batch_norm(x, self.running_mean, self.running_var, self.weight, self.bias, False, 0.0, self.eps)
         if self.groups == 1:
             mean, var = (self.running_mean, self.running_var) if self.update else (None, None)
@@ -85,14 +98,21 @@ def convert(module: nn.Module) -> nn.Module:
 
 
 @contextmanager
-def normalising(module: nn.Module, *, update: bool = True, groups: int = 1) -> Iterator[None]:
-    """Within the block, BatchNorm treats rows as `groups` runs and moves its running statistics or not."""
+def normalising(
+    module: nn.Module, *, update: bool = True, groups: int = 1, statistics: Statistics | None = None
+) -> Iterator[None]:
+    """Within the block, BatchNorm treats rows as `groups` runs and moves its running statistics or not.
+
+    statistics: where those of the block come from; unset: from where they came before.
+    """
     layers = [layer for layer in module.modules() if isinstance(layer, EpisodeBatchNorm)]
-    before = [(layer.update, layer.groups) for layer in layers]
+    before = [(layer.update, layer.groups, layer.statistics) for layer in layers]
     for layer in layers:
-        layer.update, layer.groups = update, groups
+        layer.update, layer.groups, layer.statistics = update, groups, statistics or layer.statistics
     try:
         yield
     finally:
-        for layer, (old_update, old_groups) in zip(layers, before):
-            layer.update, layer.groups = old_update, old_groups
+        for layer, old in zip(layers, before):
+            layer.update, layer.groups, layer.statistics = old
+            if statistics == "kept":
+                layer.kept = None

@@ -3,6 +3,10 @@
 The encoder and a linear head take a few gradient steps on the support set. First order drops ∂²L_s/∂θ²: the
 adapted weights are θ minus a constant, so the gradient at the adapted weights is the gradient of θ. λ acts
 through the interpolated support of the inner steps, so ∂²L_s/∂θ∂λ stays.
+
+Weights that change from episode to episode have no running statistics. BatchNorm takes those of the support in the
+inner steps, and queries are normalised by the adapted network's statistics of the support, in training and at test
+alike: a query's label does not depend on the other queries. To first order these statistics are constants.
 """
 
 from __future__ import annotations
@@ -15,6 +19,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.func import functional_call, vmap
 
+from fewtask.encoders.normalisation import normalising
 from fewtask.episodes import Episode
 from fewtask.errors import SettingsError
 from fewtask.methods.base import Method, Step
@@ -48,18 +53,24 @@ class FOMAML(Method):
     def episode_loss(self, episode: Episode, update: bool = True) -> Step:
         return self.adapted_loss(
             episode.batch,
-            lambda weights, b: self.plain(weights, episode.support[b], update=False),
-            lambda weights, b: self.plain(weights, episode.query[b], update=update),
+            lambda weights, b: self.plain(weights, episode.support[b]),
+            lambda weights, b: self.plain(weights, episode.query[b]),
         )
 
-    def adapted_loss(self, batch: int, support: Scores, query: Scores) -> Step:
-        """Mean query loss after adaptation on the support, one episode after the other."""
+    def adapted_loss(self, batch: int, support: Scores, query: Scores, reference: Scores | None = None) -> Step:
+        """Mean query loss after adaptation on the support, one episode after the other.
+
+        reference: the rows whose statistics normalise the queries, where they are not the support's.
+        """
         losses, rates = [], []
         for b in range(batch):
             weights: Weights = self.weights()
             for _ in range(self.settings.adaptation.steps):
                 weights = self.inner_step(weights, support, b)
-            scores = query(weights, b)
+            with torch.no_grad(), normalising(self.encoder, statistics="keep"):
+                (reference or support)(weights, b)
+            with normalising(self.encoder, statistics="kept"):
+                scores = query(weights, b)
             losses.append(class_loss(scores))
             rates.append(accuracy(scores, _labels(scores)))
         return Step(torch.stack(losses).mean(), torch.stack(rates).mean())
@@ -77,9 +88,9 @@ class FOMAML(Method):
         inner = {id(p) for p in self.inner()}
         return {name: p for name, p in self.named_parameters() if id(p) in inner}
 
-    def plain(self, weights: Weights, rows: Tensor, update: bool) -> Tensor:
+    def plain(self, weights: Weights, rows: Tensor) -> Tensor:
         """Scores of rows [K, n, ...] as they are."""
-        with self.passes(1, update=update):
+        with self.passes(1, update=False):
             return self.compute(weights, lambda: self.head(self.features(rows.flatten(0, 1))))
 
     def compute(self, weights: Weights, computation: Callable[[], Tensor]) -> Tensor:
@@ -99,16 +110,20 @@ class FOMAML(Method):
         start = {name: w.detach() for name, w in self.weights().items()}
 
         def loss(weights: Weights, rows: Tensor) -> Tensor:
-            return class_loss(self.plain(weights, rows, update=False))
+            return class_loss(self.plain(weights, rows))
 
         def adapted(rows: Tensor, queries: Tensor) -> Tensor:
             weights = start
             for _ in range(a.test_steps):
                 slopes = torch.func.grad(loss)(weights, rows)
                 weights = {name: w - a.lr * slopes[name] for name, w in weights.items()}
-            return self.plain(weights, queries.unsqueeze(1), update=False)
+            with normalising(self.encoder, statistics="keep"):
+                self.plain(weights, rows)
+            with normalising(self.encoder, statistics="kept"):
+                return self.plain(weights, queries.unsqueeze(1))
 
-        return vmap(adapted, chunk_size=16)(support, query)
+        with normalising(self.encoder, statistics="batch"):
+            return vmap(adapted, chunk_size=16)(support, query)
 
 
 class FOMAMLWithMLTI(FOMAML, MLTI):
@@ -133,7 +148,7 @@ class FOMAMLWithMLTI(FOMAML, MLTI):
                 h, other = self.encoder.lower(torch.cat([one[b], two[b]]).flatten(0, 1), layer).chunk(2)
                 return self.head(self.encoder.upper(torch.lerp(other, h, weight[b].to(h.dtype)), layer))
 
-            with self.passes(1, update=not self.settings.model.clean_statistics):
+            with self.passes(1, update=False):
                 return self.compute(weights, computation)
 
         return self.adapted_loss(
@@ -166,7 +181,13 @@ class FOMAMLWithMetaInterpolation(FOMAML, MetaInterpolation):
 
             return self.compute(weights, computation)
 
-        mix = self.adapted_loss(first.batch, mixed, lambda weights, b: self.plain(weights, first.query[b], update=True))
+        mix = self.adapted_loss(
+            first.batch,
+            mixed,
+            lambda weights, b: self.plain(weights, first.query[b]),
+            # At test there is nothing but the plain support.
+            lambda weights, b: self.plain(weights, first.support[b]),
+        )
         if not self.settings.interpolation.singleton_loss:
             return mix
         singleton = self.episode_loss(first)
