@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.table import Table
 
 from fewtask.cli.common import make_console, parse
-from fewtask.cli.grids import GridFlags, asked_changes, names, relative, run_grid, say_failures, say_plan
+from fewtask.cli.grids import GridFlags, asked_changes, fill_ledger, names, relative, say_failures
 from fewtask.errors import FewtaskError
 
 if TYPE_CHECKING:
@@ -49,10 +49,9 @@ def main(argv: list[str]) -> int:
     changes = asked_changes(command)
     runs = plan(experiment.cells, command.seeds, changes)
     console = make_console()
-    say_plan(command, runs, console, listed=command.dry_run)
-    if command.dry_run:
+    failures = fill_ledger(command, runs, console)
+    if failures is None:
         return 0
-    failures = run_grid(command, runs)
     summary = summarise(experiment, Ledger(command.ledger), command.seeds, changes, command.test)
     console.print(rich_table(summary))
     console.print(LEGEND, highlight=False, soft_wrap=True)

@@ -75,6 +75,12 @@ def asked_changes(flags: GridFlags) -> list[Changes]:
     return changes
 
 
+def fill_ledger(flags: GridFlags, runs: Sequence[PlannedRun], console: Console) -> list[Failure] | None:
+    """Says what is missing and runs it: those that failed, or None where nothing was to be run."""
+    say_plan(flags, runs, console, listed=flags.dry_run)
+    return None if flags.dry_run else run_grid(flags, runs)
+
+
 def run_grid(flags: GridFlags, runs: Sequence[PlannedRun]) -> list[Failure]:
     """Runs what is missing; raises InterruptedGridError at Ctrl-C."""
     from fewtask.cli.data import progress_on
@@ -97,6 +103,7 @@ def say_plan(flags: GridFlags, runs: Sequence[PlannedRun], console: Console, lis
     from fewtask.reproduce.executor import usable_cores
     from fewtask.reproduce.grid import estimate, missing
     from fewtask.reproduce.ledger import Ledger
+    from fewtask.reproduce.render import duration
 
     ledger = Ledger(flags.ledger)
     lacking = missing(runs, ledger, flags.test)
@@ -120,14 +127,6 @@ def say_failures(failures: Sequence[Failure], console: Console) -> int:
     if len(failures) > SHOWN_FAILURES:
         console.print(f"and {len(failures) - SHOWN_FAILURES} more failed")
     return 1 if failures else 0
-
-
-def duration(seconds: float) -> str:
-    if seconds < 90:
-        return f"{seconds:.0f} s"
-    if seconds < 90 * 60:
-        return f"{seconds / 60:.0f} min"
-    return f"{seconds / 3600:.1f} h"
 
 
 def relative(path: Path) -> str:

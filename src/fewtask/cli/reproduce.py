@@ -14,11 +14,10 @@ from fewtask.cli.common import make_console, parse
 from fewtask.cli.grids import (
     GridFlags,
     asked_changes,
+    fill_ledger,
     names,
     relative,
-    run_grid,
     say_failures,
-    say_plan,
 )
 
 if TYPE_CHECKING:
@@ -58,10 +57,9 @@ def main(argv: list[str]) -> int:
     mapped = [cell for e in experiments if e.kind == "tasks" for cell in e.cells]
     runs = plan(cells, command.seeds if cells else 1, changes, mapped)
     console = make_console()
-    say_plan(command, runs, console, listed=command.dry_run)
-    if command.dry_run:
+    failures = fill_ledger(command, runs, console)
+    if failures is None:
         return 0
-    failures = run_grid(command, runs)
     for experiment in experiments:
         show(command, experiment, changes, console)
     return say_failures(failures, console)

@@ -10,7 +10,7 @@ import tyro
 from rich.table import Table
 
 from fewtask.cli.common import make_console, parse
-from fewtask.cli.grids import GridFlags, asked_changes, names, relative, run_grid, say_failures, say_plan
+from fewtask.cli.grids import GridFlags, asked_changes, fill_ledger, names, relative, say_failures
 
 if TYPE_CHECKING:
     from fewtask.reproduce.summary import CellResult, Summary
@@ -54,10 +54,9 @@ def main(argv: list[str]) -> int:
     experiment = search.experiment(command.preset, methods)
     runs = plan(experiment.cells, command.seeds, changes)
     console = make_console()
-    say_plan(command, runs, console, listed=command.dry_run)
-    if command.dry_run:
+    failures = fill_ledger(command, runs, console)
+    if failures is None:
         return 0
-    failures = run_grid(command, runs)
     summary = summarise(experiment, Ledger(command.ledger), command.seeds, changes, test=False)
     if failures:
         console.print(candidate_table(summary, {}))

@@ -19,6 +19,7 @@ from fewtask.report.present import (
     setup_text,
 )
 from fewtask.reproduce.grid import cell_settings
+from fewtask.reproduce.render import duration
 from fewtask.reproduce.statistics import Mean
 from fewtask.reproduce.summary import CellResult, Summary, summarise
 from fewtask.reproduce.tables import METHOD_TITLES, Experiment
@@ -184,11 +185,3 @@ def task_maps(collected: Collected) -> list[tuple[str, str, dict[str, Any]]]:
         if values is not None:
             found.append((cell.column, cell.row, values))
     return found
-
-
-def duration(seconds: float) -> str:
-    if seconds < 90:
-        return f"{seconds:.0f} s"
-    if seconds < 90 * 60:
-        return f"{seconds / 60:.0f} min"
-    return f"{seconds / 3600:.1f} h"

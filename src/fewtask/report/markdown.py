@@ -10,8 +10,8 @@ from pathlib import Path
 
 from fewtask.errors import RunError
 from fewtask.report.claims import VERDICTS, Claim, counted
-from fewtask.report.collect import Collected, Filled, duration, facts, run_lines, standings
-from fewtask.reproduce.render import LEGEND, grid, mean_text, own_text, paper_text
+from fewtask.report.collect import Collected, Filled, facts, run_lines, standings
+from fewtask.reproduce.render import LEGEND, duration, grid, mean_text, own_text, paper_text
 from fewtask.reproduce.tables import experiment_names
 
 GENERAL = ""

@@ -44,6 +44,14 @@ def paper_text(result: CellResult | None) -> str:
     return "" if paper is None else f"{paper[0]:.2f} ± {paper[1]:.2f}"
 
 
+def duration(seconds: float) -> str:
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    if seconds < 90 * 60:
+        return f"{seconds / 60:.0f} min"
+    return f"{seconds / 3600:.1f} h"
+
+
 def accuracy_table(summary: Summary) -> Table:
     """Rows by columns; the paper's number below ours."""
     experiment = summary.experiment
