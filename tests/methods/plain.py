@@ -237,10 +237,10 @@ def pasted(base: Tensor, patch: Tensor, weight: float, corner: tuple[int, int]) 
 
 @contextmanager
 def normalised_like(method: Method, rows: Callable[[], object]) -> Iterator[None]:
-    """Within the block every BatchNorm is an affine map: its statistics are those of a pass over other rows."""
+    """Within the block every BatchNorm takes its statistics from a pass over other rows."""
     layers = [layer for layer in method.encoder.modules() if isinstance(layer, EpisodeBatchNorm)]
     seen: list[Tensor] = []
-    hooks = [layer.register_forward_pre_hook(lambda _, inputs: seen.append(inputs[0].detach())) for layer in layers]
+    hooks = [layer.register_forward_pre_hook(lambda _, inputs: seen.append(inputs[0])) for layer in layers]
     rows()
     for hook in hooks:
         hook.remove()

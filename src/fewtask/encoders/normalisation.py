@@ -21,7 +21,7 @@ class EpisodeBatchNorm(nn.Module):
     groups: the M rows are so many equal runs (episodes) that are normalised each by itself, in one pass.
     update: whether this pass moves the running statistics.
     statistics: "usual", the batch's in training and the running ones otherwise; "batch", always the batch's;
-        "keep", the batch's, remembered as constants for passes with "kept".
+        "keep", the batch's, remembered with their graph for passes with "kept".
 
     Parameter and buffer names are those of torch's BatchNorm, which `convert` replaces.
     """
@@ -44,10 +44,14 @@ class EpisodeBatchNorm(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         if self.statistics == "keep":
             dims = (0, *range(2, x.dim()))
-            self.kept = x.detach().mean(dims), x.detach().var(dims, correction=0)
+            self.kept = x.mean(dims, keepdim=True), x.var(dims, correction=0, keepdim=True)
         if self.statistics in ("keep", "kept"):
             assert self.kept is not None
-            return F.batch_norm(x, *self.kept, self.weight, self.bias, False, 0.0, self.eps)
+            # Written out, because torch's own takes given statistics for constants; learning would then run away
+            # into changes that normalisation undoes.
+            centre, spread = self.kept
+            scale = self.weight.view(centre.shape) * torch.rsqrt(spread + self.eps)
+            return (x - centre) * scale + self.bias.view(centre.shape)
         if not self.training and self.statistics == "usual":
             return F.batch_norm(x, self.running_mean, self.running_var, self.weight, self.bias, False, 0.0, self.eps)
         if self.groups == 1:

@@ -6,7 +6,7 @@ through the interpolated support of the inner steps, so ∂²L_s/∂θ∂λ stay
 
 Weights that change from episode to episode have no running statistics. BatchNorm takes those of the support in the
 inner steps, and queries are normalised by the adapted network's statistics of the support, in training and at test
-alike: a query's label does not depend on the other queries. To first order these statistics are constants.
+alike: a query's label does not depend on the other queries.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ class FOMAML(Method):
             weights: Weights = self.weights()
             for _ in range(self.settings.adaptation.steps):
                 weights = self.inner_step(weights, support, b)
-            with torch.no_grad(), normalising(self.encoder, statistics="keep"):
+            with normalising(self.encoder, statistics="keep"):
                 (reference or support)(weights, b)
             with normalising(self.encoder, statistics="kept"):
                 scores = query(weights, b)
