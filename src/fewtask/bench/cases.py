@@ -38,7 +38,7 @@ def no_hyper() -> Changes:
     return {"period": 10**9}
 
 
-def step_times(size: Size, seconds: float, least: int = 1) -> dict[str, Any]:
+def step_times(size: Size, seconds: float, least: int = 1, profiled: bool = True) -> dict[str, Any]:
     """Steps of (a) the plain transcription, (b) all pairs, (c) matched pairs, (d) ProtoNet, and their sampling."""
     pool = size.pool()
     a, b = state_of(size, pool), state_of(size, pool, hyper=no_hyper())
@@ -58,7 +58,7 @@ def step_times(size: Size, seconds: float, least: int = 1) -> dict[str, Any]:
     times = interleaved(works, seconds, warm=False, least=least)
     rate = operations / times["matrix product"]
     share = {name: counted[name] / times[name] / rate for name in counted}
-    parts = {name: profile(works[name]) for name in (("all", "matched") if least > 1 else ("all",))}
+    parts = {name: profile(works[name]) for name in (("all", "matched") if profiled else ())}
     return {"times": times, "operations": counted, "rate": rate, "share": share, "profile": parts}
 
 
@@ -104,14 +104,16 @@ def evaluation_times(size: Size, episodes: int = 3000, alone: int = 5) -> dict[s
 def equality(size: Size, whole: bool = False) -> dict[str, Any]:
     """Differences between transcription and product, without dropout, each episode normalised by itself.
 
-    whole: on a batch of the preset's size; otherwise on two small episodes.
+    whole: on two episodes of the preset's size; otherwise on one small episode.
     loss: of the loss, relative to it. gradient: largest difference of θ's gradient, relative to its largest number.
     rounding: the same between the transcription in float32 and in float64, which says what float32 can give at all:
     where rounding carries a number over the kink of a ReLU, gradients jump.
     """
-    exact = size.changed(set_function={"dropout": 0.0}, model={"normalisation": "episode"})
+    exact = size.changed(
+        set_function={"dropout": 0.0}, model={"normalisation": "episode"}, episode={"batch": 2 if whole else 1}
+    )
     if not whole:
-        exact = exact.changed(episode={"batch": 2, "shot": min(size.settings().episode.shot, 3), "query": 2})
+        exact = exact.changed(episode={"shot": min(size.settings().episode.shot, 3), "query": 2})
     state = state_of(exact, size.pool(), hyper=no_hyper())
     method = cast(SetMethod, state.method)
     drawn = method.draw(state.sampler)
@@ -174,12 +176,16 @@ def _nested(times: Mapping[str, float]) -> dict[str, dict[str, float]]:
     return nested
 
 
-def peak_memory(preset: str) -> dict[str, float]:
-    """Gigabytes that a process of its own held at most, before and after a hyper-update."""
-    done = subprocess.run(
-        [sys.executable, "-m", "fewtask.bench.memory", preset], capture_output=True, text=True, check=False
-    )
-    if done.returncode:
-        raise RunError(f"the measurement of memory failed: {done.stderr.strip().splitlines()[-1:]}")
-    before, after = (float(number) for number in done.stdout.split())
+def start_memory(preset: str) -> subprocess.Popen[str]:
+    """A process that makes a hyper-update and watches its memory."""
+    command = [sys.executable, "-m", "fewtask.bench.memory", preset]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+def peak_memory(process: subprocess.Popen[str]) -> dict[str, float]:
+    """Gigabytes that the process held at most, before and after its hyper-update."""
+    out, errors = process.communicate()
+    if process.returncode:
+        raise RunError(f"the measurement of memory failed: {errors.strip().splitlines()[-1:]}")
+    before, after = (float(number) for number in out.split())
     return {"before": before, "peak": after}

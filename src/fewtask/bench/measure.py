@@ -89,7 +89,6 @@ def profile(work: Work) -> dict[str, float]:
     from torch.profiler import ProfilerActivity
     from torch.profiler import profile as recorded
 
-    work()
     with recorded(activities=[ProfilerActivity.CPU]) as record:
         work()
     spent = dict.fromkeys([*PARTS, "other"], 0.0)

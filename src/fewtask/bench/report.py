@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 
+from fewtask.bench.measure import PARTS
 from fewtask.bench.sizes import get_size
 
 Table = tuple[str, list[str], list[list[str]]]
@@ -106,7 +107,7 @@ def equality_table(sizes: dict[str, Any]) -> Table:
     lines = [
         [
             get_size(name).title,
-            "the preset's" if found["equality"]["whole"] else "2 small ones",
+            "2 of the preset's" if found["equality"]["whole"] else "1 small",
             *(f"{found['equality'][key]:.1e}" for key in keys),
         ]
         for name, found in sizes.items()
@@ -117,7 +118,7 @@ def equality_table(sizes: dict[str, Any]) -> Table:
 
 def profile_table(sizes: dict[str, Any]) -> Table:
     """Where a step's time goes: what is not in matrix products is what could still be saved without less arithmetic."""
-    parts = list(next(iter(sizes.values()))["steps"]["profile"]["all"])
+    parts = [*PARTS, "other"]
     lines = [
         [get_size(name).title, pairs, *(f"{shares[part]:.0%}" for part in parts)]
         for name, found in sizes.items()

@@ -9,8 +9,8 @@ from fewtask.bench import cases
 from fewtask.bench.sizes import Size, get_size
 
 GOAL_SIZES = ("tox21", "esc50")
-"""Sizes with goals: at least three rounds of steps, equality on whole batches, and always a hyper-update (half a
-minute at image sizes)."""
+"""Sizes with goals: at least three rounds of steps, a profile, equality on whole episodes, and always a hyper-update
+(half a minute at image sizes)."""
 
 
 def run(
@@ -32,21 +32,21 @@ def run(
     share = seconds / 100
     results: dict[str, Any] = {"sizes": {}}
     for name in names:
-        size = sized(name)
+        size, goals = sized(name), name in GOAL_SIZES and not small
         tell(f"{size.title}: steps, evaluation, equality")
         found = {
-            "steps": cases.step_times(size, share, least=3 if name in GOAL_SIZES and not small else 1),
+            "steps": cases.step_times(size, share, 3 if goals else 1, profiled=goals),
             "evaluation": cases.evaluation_times(size, 30 if small else 3000),
-            "equality": cases.equality(size, whole=name in GOAL_SIZES and not small),
+            "equality": cases.equality(size, whole=goals),
         }
-        if full or small or name in GOAL_SIZES:
+        if full or small or goals:
             tell(f"{size.title}: hyper-update")
             found["hyper"] = cases.hyper_times(size, share)
         results["sizes"][name] = found
     if small:
         return results
-    tell("growth with shot, way, d_h and q")
+    tell("memory, and growth with shot, way, d_h and q")
+    watched = cases.start_memory("esc50")
     results["growth"] = cases.growth(get_size("esc50"), share)
-    tell("memory")
-    results["memory"] = cases.peak_memory("esc50")
+    results["memory"] = cases.peak_memory(watched)
     return results
