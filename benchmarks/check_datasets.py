@@ -95,7 +95,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--presets", nargs="+", default=list(LENGTHS), choices=list(LENGTHS), metavar="NAME")
     parser.add_argument("--methods", nargs="+", default=list(METHODS), choices=METHODS, metavar="NAME")
     parser.add_argument("--steps", type=int, help="steps of every run, instead of those chosen for each data set")
-    parser.add_argument("--threads", type=int, default=0, help="threads of a run; 0: torch's own choice")
+    parser.add_argument("--threads", type=int, default=1, help="threads of a run; 0: torch's own choice")
     parser.add_argument("--data-dir", type=Path, help="folder of prepared data (or FEWTASK_DATA)")
     parser.add_argument("--raw-dir", type=Path, help="folder of publishers' files (or FEWTASK_RAW)")
     parser.add_argument("--record", type=Path, metavar="FILE", help="write the table there, and its JSON beside it")

@@ -120,3 +120,13 @@ def test_the_preset_and_the_method_are_found_among_the_flags(
 ) -> None:
     choice = choose(argv)
     assert (choice.preset, choice.method, choice.rest) == (preset, method, rest)
+
+
+def test_no_run_shows_the_ledger_and_runs_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    ledger = tmp_path / "ledger"
+    argv = ["compare", "rainbow-digits", "--methods", "protonet", "--seeds", "2", "--no-run", "--ledger", str(ledger)]
+    assert main(argv) == 0
+    out = capsys.readouterr().out
+    assert "2 to do" in out
+    assert "ProtoNet" in out
+    assert not ledger.exists()

@@ -46,6 +46,8 @@ class GridFlags:
     """Folder of publishers' files (or FEWTASK_RAW)."""
     dry_run: bool = False
     """Say what is missing and about how long it takes, and run nothing."""
+    run: bool = True
+    """Run what is missing; --no-run shows what the ledger has."""
     test: bool = True
     """Evaluate on meta-test; without it tables show meta-validation, for choosing settings."""
     keep_runs: bool = False
@@ -78,7 +80,9 @@ def asked_changes(flags: GridFlags) -> list[Changes]:
 def fill_ledger(flags: GridFlags, runs: Sequence[PlannedRun], console: Console) -> list[Failure] | None:
     """Says what is missing and runs it: those that failed, or None where nothing was to be run."""
     say_plan(flags, runs, console, listed=flags.dry_run)
-    return None if flags.dry_run else run_grid(flags, runs)
+    if flags.dry_run:
+        return None
+    return run_grid(flags, runs) if flags.run else []
 
 
 def run_grid(flags: GridFlags, runs: Sequence[PlannedRun]) -> list[Failure]:
