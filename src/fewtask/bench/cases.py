@@ -104,14 +104,12 @@ def evaluation_times(size: Size, episodes: int = 3000, alone: int = 5) -> dict[s
 def equality(size: Size, whole: bool = False) -> dict[str, Any]:
     """Differences between transcription and product, without dropout, each episode normalised by itself.
 
-    whole: on two episodes of the preset's size; otherwise on one small episode.
+    whole: on an episode of the preset's size; otherwise on a small one.
     loss: of the loss, relative to it. gradient: largest difference of θ's gradient, relative to its largest number.
     rounding: the same between the transcription in float32 and in float64, which says what float32 can give at all:
     where rounding carries a number over the kink of a ReLU, gradients jump.
     """
-    exact = size.changed(
-        set_function={"dropout": 0.0}, model={"normalisation": "episode"}, episode={"batch": 2 if whole else 1}
-    )
+    exact = size.changed(set_function={"dropout": 0.0}, model={"normalisation": "episode"}, episode={"batch": 1})
     if not whole:
         exact = exact.changed(episode={"shot": min(size.settings().episode.shot, 3), "query": 2})
     state = state_of(exact, size.pool(), hyper=no_hyper())
@@ -158,7 +156,7 @@ def growth(size: Size, seconds: float) -> dict[str, dict[str, dict[str, float]]]
             for pairs in ("all", "matched"):
                 state = state_of(variant, variant.pool(), interpolation={"pairs": pairs})
                 works[f"{value} {pairs}"] = lambda state=state: training_step(state)
-        found[what] = _nested(interleaved(works, share))
+        found[what] = _nested(interleaved(works, share, warm=False, least=2))
     works = {}
     for terms in (0, 5, 10):
         variant = base.changed(hyper={"period": 1, "terms": terms}, optimizer={"lr": 1e-9})

@@ -107,7 +107,7 @@ def equality_table(sizes: dict[str, Any]) -> Table:
     lines = [
         [
             get_size(name).title,
-            "2 of the preset's" if found["equality"]["whole"] else "1 small",
+            "1 of the preset's" if found["equality"]["whole"] else "1 small",
             *(f"{found['equality'][key]:.1e}" for key in keys),
         ]
         for name, found in sizes.items()

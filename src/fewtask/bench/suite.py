@@ -9,7 +9,7 @@ from fewtask.bench import cases
 from fewtask.bench.sizes import Size, get_size
 
 GOAL_SIZES = ("tox21", "esc50")
-"""Sizes with goals: at least three rounds of steps, a profile, equality on whole episodes, and always a hyper-update
+"""Sizes with goals: at least two rounds of steps, a profile, equality on whole episodes, and always a hyper-update
 (half a minute at image sizes)."""
 
 
@@ -35,7 +35,7 @@ def run(
         size, goals = sized(name), name in GOAL_SIZES and not small
         tell(f"{size.title}: steps, evaluation, equality")
         found = {
-            "steps": cases.step_times(size, share, 3 if goals else 1, profiled=goals),
+            "steps": cases.step_times(size, share, 2 if goals else 1, profiled=goals),
             "evaluation": cases.evaluation_times(size, 30 if small else 3000),
             "equality": cases.equality(size, whole=goals),
         }
