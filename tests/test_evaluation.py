@@ -12,6 +12,7 @@ import pytest
 import torch
 from torch import Tensor
 
+from fewtask.encoders.normalisation import EpisodeBatchNorm
 from fewtask.episode_list import EpisodeList, draw_episodes
 from fewtask.evaluation import episode_scores, evaluate, half_width
 from fewtask.methods import METHODS, Method, make_method
@@ -66,10 +67,20 @@ def one_at_a_time(method: Method, pool: TaskPool, episodes: EpisodeList) -> tupl
         if hasattr(model, "head"):
             optimiser = torch.optim.SGD(model.inner(), lr=model.settings.adaptation.lr)
             target = torch.arange(K).repeat_interleave(shot)
+            norms = [layer for layer in model.encoder.modules() if isinstance(layer, EpisodeBatchNorm)]
+            for layer in norms:
+                layer.train()
             for _ in range(model.settings.adaptation.test_steps):
                 optimiser.zero_grad()
                 torch.nn.functional.cross_entropy(scores_of_rows(model, torch.cat(support)), target).backward()
                 optimiser.step()
+            # Queries are normalised by the adapted network's statistics of the support: running ones of one pass.
+            for layer in norms:
+                layer.momentum = 1.0
+            scores_of_rows(model, torch.cat(support))
+            for layer in norms:
+                layer.running_var *= (len(target) - 1) / len(target)
+                layer.eval()
             scores = [scores_of_rows(model, q) for q in query]
         else:
             prototypes = [model.features(s).mean(0) for s in support]
