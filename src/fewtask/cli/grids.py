@@ -35,7 +35,7 @@ class GridFlags:
     workers: int = 0
     """Runs at a time; 0: as many as there are cores."""
     address: str | None = None
-    """Address of a Ray cluster; unset: one is started here for the length of the command."""
+    """Address of a Ray cluster (auto: the one on this machine); unset: one is started for the command."""
     ledger: Path = Path("results")
     """Folder of the records of finished runs."""
     work_dir: Path = Path("runs/grid")

@@ -87,7 +87,11 @@ class RayExecutor:
                     )
         except (ray.exceptions.RayError, OSError, RuntimeError, ValueError) as error:
             where = f"the Ray cluster at {self.address}" if self.address else "a Ray cluster on this machine"
-            raise RunError(f"cannot reach {where}: {str(error).splitlines()[0]}") from error
+            # Newer Rays ask for a token, which a process away from the cluster's own session does not look for.
+            hint = (
+                " (if it asks for a token: RAY_AUTH_MODE=token, or --address auto on its head)" if self.address else ""
+            )
+            raise RunError(f"cannot reach {where}: {str(error).splitlines()[0]}{hint}") from error
         return ray
 
     def _settle(self, ray: Any, reference: Any, job: Job, failures: list[Failure], progress: GridProgress) -> None:
