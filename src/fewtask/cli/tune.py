@@ -29,7 +29,7 @@ class Tune(GridFlags):
     grid: Annotated[Path | None, tyro.conf.arg(metavar="FILE.toml")] = None
     """Another grid than the declared one: [every] and [methods.NAME] with lists of values."""
     write: Annotated[Path | None, tyro.conf.arg(metavar="FILE.toml")] = None
-    """Write the chosen settings as a preset."""
+    """Write the chosen settings as a preset, for the folder src/fewtask/presets."""
     seeds: int = 1
     """Runs with seeds 0 to N - 1 of each candidate."""
     ledger: Path = Path("results/search")
@@ -58,8 +58,9 @@ def main(argv: list[str]) -> int:
     if failures is None:
         return 0
     summary = summarise(experiment, Ledger(command.ledger), command.seeds, changes, test=False)
-    if failures:
+    if failures or any(result.seeds < command.seeds for result in summary.results):
         console.print(candidate_table(summary, {}))
+        console.print("nothing is chosen while runs are missing")
         return say_failures(failures, console)
     chosen = choose(summary, methods)
     console.print(candidate_table(summary, chosen))
