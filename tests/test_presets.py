@@ -14,7 +14,7 @@ from fewtask.encoders import make_encoder
 from fewtask.errors import SettingsError
 from fewtask.methods import METHODS, make_method
 from fewtask.pool import TaskPool
-from fewtask.presets import load_preset, preset_names
+from fewtask.presets import base_preset, load_preset, preset_names
 from fewtask.settings import RunSettings, update
 
 PAPER = (Path(__file__).resolve().parents[1] / ".." / "shared" / "paper" / "hyperparameters.json").resolve()
@@ -32,6 +32,8 @@ KINDS: dict[str, tuple[tuple[int, ...], int, int]] = {
     "cifar100-fs-5shot": ((3, 32, 32), 1, 12),
 }
 OURS = {"rainbow-digits": ((3, 16, 16), 16, 10)}
+# Presets that extend one of the paper's have its kind of data.
+EXTENDING = {name: KINDS[base] for name in preset_names() if (base := base_preset(name)) is not None}
 NARROW = {"set_function": {"hidden": 8}}
 
 
@@ -72,8 +74,16 @@ def in_the_papers_words(settings: RunSettings, input_shape: tuple[int, ...]) -> 
 
 
 def test_there_is_a_preset_for_every_entry_of_the_paper_and_one_of_our_own(paper: dict[str, Any]) -> None:
-    assert set(preset_names()) == {*paper, *OURS}
+    assert set(preset_names()) - set(EXTENDING) == {*paper, *OURS}
     assert set(paper) == set(KINDS)
+
+
+def test_a_preset_may_extend_one_that_extends_another() -> None:
+    assert base_preset("esc50-residual-input") == "esc50"
+    settings = load_preset("esc50-residual-input", "protonet-st")
+    assert (settings.dataset, settings.encoder.name) == ("esc50", "residual-mlp")
+    assert settings.interpolation.layer == 0
+    assert load_preset("esc50-residual", "protonet-st").interpolation.layer == 2
 
 
 @pytest.mark.parametrize("method", list(METHODS))
@@ -104,11 +114,11 @@ def fake_pool(shape: tuple[int, ...], tasks: int, classes: int, rows: int) -> Ta
 
 
 @pytest.mark.parametrize("method", list(METHODS))
-@pytest.mark.parametrize("name", [*KINDS, *OURS])
+@pytest.mark.parametrize("name", [*KINDS, *OURS, *EXTENDING])
 def test_every_method_accepts_every_preset(name: str, method: str) -> None:
     settings = load_preset(name, method)
     assert settings.method == method
-    shape, tasks, classes = (KINDS | OURS)[name]
+    shape, tasks, classes = (KINDS | OURS | EXTENDING)[name]
     pool = fake_pool(shape, tasks, classes, rows=2)
     model = make_method(update(settings, NARROW), shape)
     model.check(pool, pool)

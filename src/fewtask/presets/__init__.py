@@ -34,9 +34,9 @@ def read_preset(name: str) -> dict[str, Any]:
 
 
 def base_preset(name: str) -> str | None:
-    """The preset that another extends."""
+    """The preset at the root of those that another extends."""
     base: str | None = _read(name).get("extends")
-    return base
+    return base and (base_preset(base) or base)
 
 
 def _read(name: str) -> dict[str, Any]:
