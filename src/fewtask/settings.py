@@ -128,6 +128,8 @@ class InterpolationSettings:
     strategy: Literal["support", "query", "support+query", "support+noise"] = "support"
     cardinality: int = 2
     """Elements of an interpolated set, each from another task."""
+    label_sharing: bool = False
+    """Tasks have the same classes (active, inactive), which are merged class by class and not paired at random."""
     bilevel: bool = True
     """Learn lambda on validation tasks; otherwise jointly with theta."""
     singleton_loss: bool = True

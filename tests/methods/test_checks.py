@@ -78,12 +78,13 @@ def test_probabilities_that_are_none(name: str) -> None:
     refused(name, {"mixup": {"cross_task": 1.0}}, "running statistics would never be updated")
 
 
-def test_sharing_labels_that_differ() -> None:
-    share = {"mixup": {"label_sharing": True}}
-    refused("mlti", share, "label_sharing needs fixed tasks with the same classes", toy_pool(names="different"))
-    classes = dataclasses.replace(toy_pool(tasks=1), is_class_pool=True)
-    refused("mlti", share, "label_sharing needs fixed tasks", classes)
-    tiny("mlti", share).check(toy_pool(), toy_pool())
+@pytest.mark.parametrize(("method", "group"), [("mlti", "mixup"), ("meta-interpolation", "interpolation")])
+def test_sharing_labels_that_differ(method: str, group: str) -> None:
+    share = {group: {"label_sharing": True}}
+    refusal = f"{group}.label_sharing needs fixed tasks with the same classes"
+    refused(method, share, refusal, toy_pool(names="different"))
+    refused(method, share, refusal, dataclasses.replace(toy_pool(tasks=1), is_class_pool=True))
+    tiny(method, share).check(toy_pool(), toy_pool())
 
 
 def test_cutting_what_is_no_image() -> None:

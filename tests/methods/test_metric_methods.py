@@ -160,12 +160,15 @@ def test_mlti_takes_each_branch_as_often_as_its_settings_say(monkeypatch: pytest
 
 
 @pytest.mark.parametrize("sharing", [True, False])
-def test_tasks_that_share_labels_are_mixed_class_by_class(sharing: bool) -> None:
-    method = tiny("mlti", {"mixup": {"label_sharing": sharing}, "episode": {"batch": 40}})
+@pytest.mark.parametrize(
+    ("name", "group", "queries"), [("mlti", "mixup", 2), ("meta-interpolation", "interpolation", 0)]
+)
+def test_tasks_that_share_labels_are_mixed_class_by_class(name: str, group: str, queries: int, sharing: bool) -> None:
+    method = tiny(name, {group: {"label_sharing": sharing}, "episode": {"batch": 40}})
     pool = toy_pool()
     one, two = method.draw(EpisodeSampler(pool, 0))
     assert (one.tasks != two.tasks).all()
-    assert two.queries == one.queries == 2
+    assert (one.queries, two.queries) == (2, queries)
     same = ((one.classes % 3) == (two.classes % 3)).all(dim=1)
     assert bool(same.all()) if sharing else 0 < int(same.sum()) < 20
 

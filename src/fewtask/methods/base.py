@@ -131,6 +131,13 @@ class Method(nn.Module):
         return prototype_logits(class_mean(support), query, self.settings.model.distance)
 
 
+def check_shared_labels(train: TaskPool, setting: str) -> None:
+    """Refuses to mix tasks class by class that have no classes in common."""
+    labels = {tuple(train.class_names[c] for c in task.classes) for task in train.tasks}
+    if train.is_class_pool or len(labels) > 1:
+        raise SettingsError(f"{setting} needs fixed tasks with the same classes, and these differ")
+
+
 def join(*sets: Tensor) -> Tensor:
     """Rows of the same episodes side by side: tensors [B, K, n, ...] -> [B, sum of K * n, ...]."""
     return torch.cat([s.flatten(1, 2) for s in sets], dim=1)

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from fewtask.episodes import Episode
 from fewtask.errors import SettingsError
-from fewtask.methods.base import Step, join
+from fewtask.methods.base import Step, check_shared_labels, join
 from fewtask.methods.metric import class_mean
 from fewtask.methods.set_based import SetMethod
 from fewtask.pool import TaskPool
@@ -43,6 +43,9 @@ class MetaInterpolation(SetMethod):
                 f"sets of {mix.cardinality} tasks need as many training tasks, and there are {len(train.tasks)}"
             )
 
+        if mix.label_sharing:
+            check_shared_labels(train, "interpolation.label_sharing")
+
     @property
     def partners(self) -> int:
         """How many tasks an episode is merged with."""
@@ -51,10 +54,10 @@ class MetaInterpolation(SetMethod):
 
     def draw(self, sampler: EpisodeSampler) -> list[Episode]:
         e = self.settings.episode
-        mixes_queries = self.settings.interpolation.strategy in ("query", "support+query")
-        return sampler.sample_groups(
-            e.batch, e.way, e.shot, e.query, size=1 + self.partners, partner_query=e.query if mixes_queries else 0
-        )
+        mix = self.settings.interpolation
+        partner_query = e.query if mix.strategy in ("query", "support+query") else 0
+        size = 1 + self.partners
+        return sampler.sample_groups(e.batch, e.way, e.shot, e.query, size, partner_query, aligned=mix.label_sharing)
 
     def training_loss(self, episodes: list[Episode]) -> Step:
         mix = self.settings.interpolation

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from fewtask.episodes import Episode
 from fewtask.errors import SettingsError
-from fewtask.methods.base import Step, join, part
+from fewtask.methods.base import Step, check_shared_labels, join, part
 from fewtask.methods.metric import class_mean, mixing_weight
 from fewtask.methods.mixing import MixingMethod
 from fewtask.pool import TaskPool
@@ -44,9 +44,7 @@ class MLTI(MixingMethod):
         if mixup.cutmix and len(self.encoder.shapes[0]) != 3:
             raise SettingsError(f"mixup.cutmix is for images, and rows have shape {self.encoder.shapes[0]}")
         if mixup.label_sharing:
-            labels = {tuple(train.class_names[c] for c in task.classes) for task in train.tasks}
-            if train.is_class_pool or len(labels) > 1:
-                raise SettingsError("mixup.label_sharing needs fixed tasks with the same classes, and these differ")
+            check_shared_labels(train, "mixup.label_sharing")
 
     def draw(self, sampler: EpisodeSampler) -> list[Episode]:
         e = self.settings.episode

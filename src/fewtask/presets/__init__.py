@@ -39,6 +39,13 @@ def base_preset(name: str) -> str | None:
     return base and (base_preset(base) or base)
 
 
+def preset_changes(name: str) -> dict[str, Any]:
+    """What a preset changes of the one at its root: shared settings, and under "methods" those of single methods."""
+    values = {key: value for key, value in _read(name).items() if key != "about"}
+    base = values.pop("extends", None)
+    return {} if base is None else _merged(preset_changes(base), values)
+
+
 def _read(name: str) -> dict[str, Any]:
     return tomllib.loads(resources.files(__package__).joinpath(f"{name}.toml").read_text(encoding="utf-8"))
 

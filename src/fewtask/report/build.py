@@ -7,7 +7,7 @@ from typing import Any
 
 from fewtask.errors import RunError
 from fewtask.report.claims import VERDICTS, counted, is_clear
-from fewtask.report.collect import Collected, Filled, facts, run_lines, standings
+from fewtask.report.collect import Collected, Filled, extended_presets, facts, run_lines, standings
 from fewtask.report.panels import Chart, loss_curves, maps, set_sizes
 from fewtask.report.present import setup_text
 from fewtask.reproduce.render import LEGEND, mean_text, own_text
@@ -71,6 +71,7 @@ def page(collected: Collected) -> str:
     context: dict[str, Any] = {
         "facts": facts(collected),
         "setups": [(name, setup_text(setup)) for setup, name in collected.setup_names.items()],
+        "presets": extended_presets(collected),
         "index": _index(collected),
         "standings": standings(collected),
         "sections": sections,

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from fewtask.errors import RunError
+from fewtask.presets import base_preset, preset_changes, preset_names
 from fewtask.report.claims import Claim, accuracy_claims, loss_claims
 from fewtask.report.present import (
     Present,
@@ -18,6 +19,7 @@ from fewtask.report.present import (
     present_experiments,
     setup_text,
 )
+from fewtask.reproduce.changes import flat
 from fewtask.reproduce.grid import cell_settings
 from fewtask.reproduce.render import duration
 from fewtask.reproduce.statistics import Mean
@@ -142,6 +144,20 @@ def facts(collected: Collected) -> list[tuple[str, str]]:
 def _fingerprint(record: dict[str, Any]) -> str | None:
     fingerprint = record.get("data_fingerprint")
     return None if fingerprint is None else f"{record['dataset']} {str(fingerprint)[:12]}"
+
+
+def extended_presets(collected: Collected) -> list[tuple[str, str, list[tuple[str, str]]]]:
+    """(preset, the paper's preset that it extends, [(method or "all methods", changed settings)]) of those run."""
+    found = []
+    for name in sorted({record["preset"] for record in collected.ledger.records} & set(preset_names())):
+        base = base_preset(name)
+        if base is not None:
+            changes = preset_changes(name)
+            methods = changes.pop("methods", {})
+            lines = [("all methods", changes)] if changes else []
+            lines += [(METHOD_TITLES.get(method, method), own) for method, own in methods.items()]
+            found.append((name, base, [(who, setup_text(flat(own).items())) for who, own in lines]))
+    return found
 
 
 @dataclass(frozen=True)

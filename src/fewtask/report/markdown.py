@@ -10,7 +10,7 @@ from pathlib import Path
 
 from fewtask.errors import RunError
 from fewtask.report.claims import VERDICTS, Claim, counted
-from fewtask.report.collect import Collected, Filled, facts, run_lines, standings
+from fewtask.report.collect import Collected, Filled, extended_presets, facts, run_lines, standings
 from fewtask.reproduce.render import LEGEND, duration, grid, mean_text, own_text, paper_text
 from fewtask.reproduce.tables import experiment_names
 
@@ -79,7 +79,11 @@ def _standings(collected: Collected) -> list[str]:
 
 
 def _setups(collected: Collected) -> list[str]:
-    """The settings by which runs differ from the presets, which are the paper's; the same for a whole column."""
+    """What presets change of the paper's, and runs of their presets; the latter the same for a whole column."""
+    own = []
+    for name, base, changes in extended_presets(collected):
+        own += [f"Preset `{name}` is the paper's `{base}` with", ""]
+        own += [*(f"- {who}: {_plain(text)}" for who, text in changes), ""]
     lines = {
         f"- {one.experiment.name}, {_plain(column)}: {', '.join(f'`{key} = {value}`' for key, value in setup)}"
         for one in collected.filled
@@ -87,8 +91,9 @@ def _setups(collected: Collected) -> list[str]:
         if setup
     }
     if not lines:
-        return ["All runs have the settings of the presets.", ""]
+        return [*own, "All runs have the settings of their presets.", ""]
     return [
+        *own,
         "These runs have other settings than the presets, the same for every row of a column:",
         "",
         *sorted(lines),
