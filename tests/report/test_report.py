@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -15,7 +16,7 @@ from fewtask.cli import main
 from fewtask.report.build import judged, page
 from fewtask.report.charts import Line, line_chart, nice_ticks
 from fewtask.report.claims import accuracy_claims, verdict_of
-from fewtask.report.collect import Collected, collect, standings
+from fewtask.report.collect import Collected, collect, extended_presets, standings
 from fewtask.report.markdown import read_notes, results
 from fewtask.report.present import differing
 from fewtask.reproduce.changes import flat, nested
@@ -152,6 +153,29 @@ def test_runs_with_other_settings_are_a_column_of_their_own(tmp_path: Path) -> N
     ]  # fmt: skip
     assert short[0].behind is not None
     assert "train.steps=300" in page(collect(tmp_path))
+
+
+def test_a_preset_that_extends_the_papers_is_explained(tmp_path: Path) -> None:
+    cell = replace(cell_of("table1", "esc50", "metamix"), preset="esc50-residual-tuned", column="esc50-residual-tuned")
+    write_cell(fill(tmp_path, 1, ["table1"]), cell, 1, 1)
+    found = collect(tmp_path)
+    [(name, base, changes)] = extended_presets(found)
+    assert (name, base) == ("esc50-residual-tuned", "esc50")
+    # What all methods share comes from every preset on the way to the paper's.
+    assert "encoder.name=residual-mlp" in dict(changes)["all methods"]
+    assert "train.steps=1000" in dict(changes)["all methods"]
+    assert dict(changes)["MetaMix"] == "mixup.alpha=2.0"
+    assert "Preset esc50-residual-tuned" in page(found)
+    text = results(found, {})
+    assert "Preset `esc50-residual-tuned` is the paper's `esc50` with" in text
+    assert "- MetaMix: mixup.alpha=2.0" in text
+
+
+def test_the_page_of_results_is_what_the_committed_ledger_gives() -> None:
+    """fewtask report --markdown docs/results.md makes it again."""
+    root = Path(__file__).resolve().parents[2]
+    text = results(collect(root / "results"), read_notes(root / "docs" / "results-notes.md"))
+    assert text == (root / "docs" / "results.md").read_text(encoding="utf-8")
 
 
 def test_a_setup_of_many_settings_has_a_short_name_that_is_explained(tmp_path: Path) -> None:

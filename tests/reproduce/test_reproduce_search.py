@@ -126,6 +126,8 @@ def test_tune_runs_the_grid_without_meta_test_and_writes_the_choice(
     assert not any("test" in record for record in records)
     written = tomllib.loads(out.read_text())
     assert written["extends"] == "rainbow-digits"
+    # The command that makes the same choice again, without the places of files.
+    assert f"--steps 3 --set {small})" in written["about"]
     assert written["train"] == {"validation_episodes": 8, "average": 0.5, "steps": 3}
     best = max((r for r in records if r["method"] == "mlti"), key=lambda r: r["validation"]["accuracy"])
     assert written["methods"]["mlti"] == {"mixup": {"alpha": best["settings"]["mixup"]["alpha"]}}

@@ -65,11 +65,22 @@ def main(argv: list[str]) -> int:
     chosen = choose(summary, methods)
     console.print(candidate_table(summary, chosen))
     if command.write is not None:
-        about = f"{command.preset} with settings chosen on meta-validation (fewtask tune {' '.join(argv)})."
+        about = f"{command.preset} with settings chosen on meta-validation ({command_text(command)})."
         found = {method: tuple(flat(result.cell.changes).items()) for method, result in chosen.items()}
         write_text(command.write, preset_text(command.preset, about, [c for c in changes if c], found))
         console.print(f"written: {relative(command.write)}", highlight=False)
     return 0
+
+
+def command_text(command: Tune) -> str:
+    """The command that makes the same choice again, without flags that only say where and when."""
+    words = ["fewtask tune", command.preset]
+    words += ["--methods", command.methods] if command.methods else []
+    words += ["--grid", relative(command.grid)] if command.grid is not None else []
+    words += ["--seeds", str(command.seeds)] if command.seeds > 1 else []
+    words += ["--steps", str(command.steps)] if command.steps is not None else []
+    words += ["--set", *command.changes] if command.changes else []
+    return " ".join(words)
 
 
 def candidate_table(summary: Summary, chosen: dict[str, CellResult]) -> Table:
