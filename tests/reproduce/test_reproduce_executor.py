@@ -22,7 +22,11 @@ from fewtask.reproduce.ledger import Ledger
 from fewtask.reproduce.worker import Job, run_one
 
 WAIT_SECONDS = 120.0
-CALL = "import sys; from fewtask.cli import main; sys.exit(main(sys.argv[1:]))"
+# Ctrl-C is heard even where the tests themselves run in the background, with SIGINT ignored.
+CALL = (
+    "import signal, sys; signal.signal(signal.SIGINT, signal.default_int_handler); "
+    "from fewtask.cli import main; sys.exit(main(sys.argv[1:]))"
+)
 
 
 def wait_for(condition: Any) -> None:
