@@ -17,6 +17,8 @@ from fewtask.errors import FewtaskError
 from fewtask.methods import make_method
 from fewtask.reproduce.grid import cell_settings
 from fewtask.reproduce.ledger import Ledger
+from fewtask.reproduce.render import mean_text
+from fewtask.reproduce.statistics import Mean
 from fewtask.reproduce.tables import get_experiment, narrow
 from fewtask.reproduce.task_map import ORIGINAL, interpolate, project, task_map, task_prototypes
 
@@ -212,3 +214,8 @@ def test_wrong_flags_are_refused(flags: list[str], message: str, capsys: pytest.
 def test_an_unknown_table_is_refused_with_the_nearest_name(capsys: pytest.CaptureFixture) -> None:
     assert main(["reproduce", "tabel1"]) == 1
     assert "did you mean 'table1'?" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("value", "text"), [(-0.00001, "+0.00"), (-0.0021, "-0.21"), (0.0021, "+0.21")])
+def test_a_difference_that_rounds_to_zero_has_no_minus_sign(value: float, text: str) -> None:
+    assert mean_text(Mean(value, 0.01, 3, "seeds"), sign=True) == f"{text} ± 1.00"

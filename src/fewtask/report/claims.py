@@ -65,7 +65,7 @@ def accuracy_claims(summary: Summary) -> list[Claim]:
         )
         sign = 1 if paper > 0 else -1
         star = "*" if result.behind.basis == "episodes" else ""
-        here = f"{100 * sign * result.behind.value:+.2f} ± {100 * result.behind.interval:.2f}{star}"
+        here = f"{100 * sign * result.behind.value:+z.2f} ± {100 * result.behind.interval:.2f}{star}"
         claims.append(
             Claim(
                 experiment.name, result.cell.column, f"{first} is better than {second}", f"{abs(paper):+.2f}", here,

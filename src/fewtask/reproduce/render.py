@@ -28,7 +28,7 @@ CSV_COLUMNS = (
 def mean_text(mean: Mean | None, sign: bool = False) -> str:
     if mean is None:
         return "—"
-    value = f"{100 * mean.value:+.2f}" if sign else f"{100 * mean.value:.2f}"
+    value = f"{100 * mean.value:+z.2f}" if sign else f"{100 * mean.value:.2f}"
     star = "*" if mean.basis == "episodes" else ""
     return f"{value} ± {100 * mean.interval:.2f}{star}"
 
