@@ -227,6 +227,19 @@ def test_extra_rows_show_what_validation_labels_are_worth(tmp_path: Path) -> Non
     assert extra.behind is not None
 
 
+def test_pairing_at_random_is_a_row_only_where_a_preset_pairs_equal_classes(tmp_path: Path) -> None:
+    ledger = fill(tmp_path, 1, ["table1"])
+    for method, changes in (("meta-interpolation", {}), ("meta-interpolation", {"label_sharing": False}), ("mlti", {})):
+        cell = replace(cell_of("table1", "nci", method), preset="nci-tuned", column="nci-tuned")
+        write_cell(ledger, cell, 3, 1, {"interpolation": changes})
+    one = collect(tmp_path).named("table1")
+    assert one is not None
+    rows = [(r.cell.row, r.cell.column) for r in one.test.results]
+    added = [(row, column) for row, column in rows if row.endswith("paired at random")]
+    assert added == [("Meta-Interpolation, classes paired at random", "nci-tuned")]
+    assert len(rows) == len(set(rows)) == len(get_experiment("table1").cells) + 3
+
+
 def test_runs_that_only_chose_settings_stay_out_of_tables_with_test_numbers(tmp_path: Path) -> None:
     ledger = fill(tmp_path, 1, ["table1"])
     cell = cell_of("table1", "nci", "protonet")

@@ -26,8 +26,9 @@ Setup = tuple[tuple[str, Any], ...]
 EXTRA_ROWS: dict[str, tuple[str, Any]] = {
     "{}, validation tasks in training": ("data.train_on_validation", True),
     "{}, validation in halves": ("data.halve_validation", True),
+    "{}, classes paired at random": ("interpolation.label_sharing", False),
 }
-"""Rows beside the paper's that show what the meta-validation labels are worth."""
+"""Rows beside the paper's, where a preset has runs of them that are not those of another row."""
 LONGEST_LABEL = 45
 COMPARISONS = ("table1", "table2")
 SETUP_KEYS = ("interpolation.pairs",)
@@ -169,11 +170,7 @@ def _filled(
 ) -> list[_Candidate]:
     """The setups under which a column has runs."""
     if experiment.name in COMPARISONS:
-        members = members + [
-            replace(cell, row=title.format(cell.row), changes={**cell.changes, **nested([change])}, paper=None)
-            for cell in members
-            for title, change in EXTRA_ROWS.items()
-        ]
+        members = members + [row for cell in members for row in _extra_rows(cell)]
     preset = members[0].preset
     candidates = []
     for setup in setups.get(preset, []):
@@ -190,6 +187,16 @@ def _filled(
         if cells:
             candidates.append(_Candidate(preset, setup, cells, runs))
     return candidates
+
+
+def _extra_rows(cell: Cell) -> list[Cell]:
+    """The cell with each setting that makes a row of its own; a setting that changes nothing makes none."""
+    usual = run_digest(cell_settings(cell, 0))
+    rows = [
+        replace(cell, row=title.format(cell.row), changes={**cell.changes, **nested([change])}, paper=None)
+        for title, change in EXTRA_ROWS.items()
+    ]
+    return [row for row in rows if run_digest(cell_settings(row, 0)) != usual]
 
 
 def _distinct(candidates: list[_Candidate]) -> list[_Candidate]:
