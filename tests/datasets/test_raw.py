@@ -5,8 +5,6 @@ from __future__ import annotations
 import hashlib
 import http.server
 import io
-import os
-import pickle
 import tarfile
 import threading
 import zipfile
@@ -17,7 +15,7 @@ import numpy as np
 import pytest
 
 from fewtask.datasets import raw
-from fewtask.datasets.archives import open_zip, read_member, read_pickle, unpack_archive
+from fewtask.datasets.archives import open_zip, read_member, unpack_archive
 from fewtask.datasets.base import Prepared, RawFile, Source
 from fewtask.errors import DataError
 from fewtask.pool import Dataset
@@ -189,37 +187,3 @@ def test_a_zip_member_with_a_wrong_checksum_is_noticed(tmp_path: Path) -> None:
     path.write_bytes(changed)
     with open_zip(path) as opened, pytest.raises(DataError, match=r"a\.sdf.*damaged"):
         read_member(opened, "a.sdf")
-
-
-@pytest.mark.parametrize("protocol", [0, 2, 4])
-def test_arrays_and_plain_containers_are_unpickled(tmp_path: Path, protocol: int) -> None:
-    value = {"data": np.arange(12, dtype=np.uint8).reshape(3, 4), "names": ["a", "b"], "n": 3, "raw": b"\x00\xff"}
-    path = tmp_path / "train"
-    path.write_bytes(pickle.dumps(value, protocol=protocol))
-    found = read_pickle(path)
-    np.testing.assert_array_equal(found["data"], value["data"])
-    assert {key: found[key] for key in ("names", "n", "raw")} == {k: value[k] for k in ("names", "n", "raw")}
-
-
-class Foreign:
-    def __reduce__(self) -> tuple[object, tuple[str]]:
-        return os.mkdir, ("created-by-pickle",)
-
-
-def test_a_pickle_with_a_foreign_class_is_refused_by_name_and_not_run(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    path = tmp_path / "train"
-    path.write_bytes(pickle.dumps({"data": Foreign()}))
-    with pytest.raises(DataError, match=r"refused: it contains posix\.mkdir"):
-        read_pickle(path)
-    assert not (tmp_path / "created-by-pickle").exists()
-
-
-def test_a_truncated_pickle_is_a_data_error(tmp_path: Path) -> None:
-    whole = pickle.dumps({"data": np.arange(1000)})
-    path = tmp_path / "train"
-    path.write_bytes(whole[: len(whole) // 2])
-    with pytest.raises(DataError, match="damaged"):
-        read_pickle(path)

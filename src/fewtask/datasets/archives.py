@@ -1,11 +1,8 @@
-"""Opening what strangers packed: archives whose members stay in their folder, pickles that hold only data."""
+"""Opening what strangers packed: archives whose members stay in their folder."""
 
 from __future__ import annotations
 
-import codecs
-import io
 import os
-import pickle
 import shutil
 import tarfile
 import tempfile
@@ -13,21 +10,10 @@ import zipfile
 import zlib
 from collections.abc import Iterator, Sequence
 from pathlib import Path, PurePosixPath
-from typing import IO, Any
-
-import numpy as np
+from typing import IO
 
 from fewtask.errors import DataError
 
-# What a pickle of numpy arrays, as Python 2 and 3 write it, refers to. None of these runs a file's code.
-_REBUILD = np.empty(0).__reduce__()[0]
-ALLOWED_IN_PICKLES: dict[tuple[str, str], Any] = {
-    ("numpy", "ndarray"): np.ndarray,
-    ("numpy", "dtype"): np.dtype,
-    ("numpy.core.multiarray", "_reconstruct"): _REBUILD,
-    ("numpy._core.multiarray", "_reconstruct"): _REBUILD,
-    ("_codecs", "encode"): codecs.encode,
-}
 # What zipfile and tarfile raise for a file that is cut off or is something else.
 DAMAGED = (zipfile.BadZipFile, tarfile.TarError, EOFError, zlib.error, NotImplementedError)
 
@@ -122,31 +108,3 @@ def _move(work: Path, folder: Path) -> None:
             target.mkdir(parents=True, exist_ok=True)
         else:
             os.replace(path, target)
-
-
-def read_pickle(path: Path, encoding: str = "latin1") -> Any:
-    """Unpickle numpy arrays and plain containers; a file that names any other class or function is refused.
-
-    Python 2 wrote CIFAR's files: "latin1" reads their keys as str, "bytes" as bytes.
-    """
-    try:
-        return _PlainUnpickler(io.BytesIO(path.read_bytes()), path, encoding).load()
-    except DataError:
-        raise
-    # A cut-off pickle can fail in any of the operations that it asks for.
-    except Exception as error:
-        raise DataError(f"{path} is damaged or is no pickle file ({error}): fetch it again") from error
-
-
-class _PlainUnpickler(pickle.Unpickler):
-    def __init__(self, stream: IO[bytes], path: Path, encoding: str) -> None:
-        super().__init__(stream, encoding=encoding)
-        self.path = path
-
-    def find_class(self, module: str, name: str) -> Any:
-        if (module, name) not in ALLOWED_IN_PICKLES:
-            raise DataError(
-                f"{self.path} is refused: it contains {module}.{name}, and only numpy arrays and plain "
-                "containers are unpickled"
-            )
-        return ALLOWED_IN_PICKLES[module, name]
