@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import warnings
 from collections import Counter
 
 import numpy as np
@@ -237,9 +238,34 @@ def test_errors_name_the_class_or_task_and_what_was_needed() -> None:
         TaskPool.fixed(torch.zeros(3, 1), {"lonely": {"only": [0, 1, 2]}})
     with pytest.raises(TaskError, match="at least one task"):
         TaskPool.fixed(torch.zeros(3, 1), {})
-    data = Dataset("toy", pool, pool, pool)
+    data = Dataset("toy", pool, pool, fixed_pool([[5, 5]]))
     with pytest.raises(TaskError, match=r"unknown split 'tset': known are train, validation, test"):
         data.split("tset")
+
+
+@pytest.mark.parametrize(
+    ("rows", "message"),
+    [
+        ([0, 6], "class 'no' names row 6, and the rows are 0 to 5"),
+        ([-1, 0], "class 'no' names row -1, and the rows are 0 to 5"),
+        ([0, 1, 1], "class 'no' names row 1 2 times"),
+    ],
+)
+def test_rows_that_do_not_exist_or_come_twice_are_refused(rows: list[int], message: str) -> None:
+    with pytest.raises(TaskError, match=message):
+        TaskPool.fixed(torch.zeros(6, 1), {"task": {"no": rows, "yes": [2, 3]}})
+
+
+def test_test_classes_that_are_training_classes_are_remarked() -> None:
+    rows = torch.zeros(8, 1)
+    train = TaskPool.fixed(rows, {"a": {"no": [0, 1], "yes": [2, 3]}})
+    test = TaskPool.fixed(rows, {"b": {"no": [4, 5], "yes": [2, 3]}})
+    with pytest.warns(UserWarning, match=r"1 test classes of 'toy' are training classes with the same rows \(yes\)"):
+        Dataset("toy", train, train, test)
+    apart = TaskPool.fixed(rows, {"b": {"no": [4, 5], "yes": [6, 7]}})
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        Dataset("toy", train, train, apart)
 
 
 def test_rows_are_decoded_as_they_are_gathered() -> None:

@@ -6,14 +6,16 @@ __version__ = "0.1.0"
 
 if TYPE_CHECKING:
     from fewtask.datasets.cache import load_dataset
+    from fewtask.episode_list import draw_episodes
     from fewtask.episodes import Episode
     from fewtask.evaluation import evaluate
+    from fewtask.hypergradient import hypergradient
     from fewtask.methods import make_method
     from fewtask.pool import Dataset, TaskPool
     from fewtask.presets import load_preset
     from fewtask.run import execute, load_run
     from fewtask.sampler import EpisodeSampler
-    from fewtask.settings import RunSettings
+    from fewtask.settings import RunSettings, update
 
 _PLACES = {
     "Dataset": "fewtask.pool",
@@ -21,12 +23,15 @@ _PLACES = {
     "EpisodeSampler": "fewtask.sampler",
     "RunSettings": "fewtask.settings",
     "TaskPool": "fewtask.pool",
+    "draw_episodes": "fewtask.episode_list",
     "evaluate": "fewtask.evaluation",
     "execute": "fewtask.run",
+    "hypergradient": "fewtask.hypergradient",
     "load_dataset": "fewtask.datasets.cache",
     "load_preset": "fewtask.presets",
     "load_run": "fewtask.run",
     "make_method": "fewtask.methods",
+    "update": "fewtask.settings",
 }
 
 __all__ = [
@@ -36,12 +41,15 @@ __all__ = [
     "RunSettings",
     "TaskPool",
     "__version__",
+    "draw_episodes",
     "evaluate",
     "execute",
+    "hypergradient",
     "load_dataset",
     "load_preset",
     "load_run",
     "make_method",
+    "update",
 ]
 
 

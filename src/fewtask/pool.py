@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -52,6 +53,19 @@ class TaskPool:
     scale: tuple[float, float] | None = (0.0, 1.0)
     groups: np.ndarray | None = None
     is_class_pool: bool = False
+
+    def __post_init__(self) -> None:
+        """Refuses rows that do not exist or are named twice: later they would be an IndexError, or a leak."""
+        for name, index in zip(self.class_names, self.class_rows):
+            outside = index[(index < 0) | (index >= len(self.rows))]
+            if len(outside):
+                raise TaskError(f"class '{name}' names row {outside[0]}, and the rows are 0 to {len(self.rows) - 1}")
+            values, counts = np.unique(index, return_counts=True)
+            if len(values) < len(index):
+                raise TaskError(
+                    f"class '{name}' names row {values[counts.argmax()]} {counts.max()} times: an episode could have "
+                    "it among support and queries; name each row once"
+                )
 
     @classmethod
     def fixed(
@@ -190,6 +204,15 @@ class Dataset:
     test: TaskPool
     features: Mapping[str, Any] = field(default_factory=dict)
 
+    def __post_init__(self) -> None:
+        shared = shared_classes(self.train, self.test)
+        if shared:
+            warnings.warn(
+                f"{len(shared)} test classes of '{self.name}' are training classes with the same rows "
+                f"({', '.join(shared[:3])}): accuracies on them say nothing about new tasks",
+                stacklevel=3,
+            )
+
     @property
     def input_shape(self) -> tuple[int, ...]:
         return self.train.input_shape
@@ -209,3 +232,11 @@ class Dataset:
     def fingerprint(self) -> str:
         digests = [self.split(split).digest() for split in SPLITS]
         return hashlib.sha256("".join(digests).encode()).hexdigest()[:16]
+
+
+def shared_classes(first: TaskPool, second: TaskPool) -> list[str]:
+    """Names of the classes that two pools over the same rows have in common, rows and all."""
+    if first.rows.data_ptr() != second.rows.data_ptr() or first.rows.shape != second.rows.shape:
+        return []
+    known = {(name, index.tobytes()) for name, index in zip(first.class_names, first.class_rows)}
+    return [name for name, index in zip(second.class_names, second.class_rows) if (name, index.tobytes()) in known]

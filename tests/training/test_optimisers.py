@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from fewtask.encoders import make_encoder
+from fewtask.errors import SettingsError
 from fewtask.settings import EncoderSettings
 from fewtask.training.loop import _apply
 from fewtask.training.optimisers import learning_rate, make_optimiser, make_schedule
@@ -51,3 +52,11 @@ def test_a_linear_schedule_falls_to_nothing() -> None:
         _apply(optimiser, schedule, [weight], [torch.zeros(1)])
     assert rates == pytest.approx([0.4, 0.3, 0.2, 0.1])
     assert learning_rate(optimiser) == 0
+
+
+def test_names_that_do_not_exist_are_refused() -> None:
+    weight = torch.nn.Parameter(torch.zeros(1))
+    with pytest.raises(SettingsError, match="unknown optimiser 'adamx': did you mean 'adam"):
+        make_optimiser("adamx", [weight], 0.1)  # type: ignore[arg-type]
+    with pytest.raises(SettingsError, match=r"unknown schedule 'cosine'.*known are constant, linear"):
+        make_schedule("cosine", make_optimiser("sgd", [weight], 0.1), 5)  # type: ignore[arg-type]

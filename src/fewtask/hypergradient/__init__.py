@@ -7,7 +7,10 @@ An estimator is one file that approximates the second term, and one line in the 
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Sequence
+from types import ModuleType
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -72,3 +75,13 @@ def hypergradient(
     if report is not None:
         report.update(direct=norm(direct), indirect=norm(indirect))
     return [a + b for a, b in zip(direct, indirect)]
+
+
+class _CallableModule(ModuleType):
+    """`from fewtask import hypergradient` finds this package, whose name it has: calling it calls the function."""
+
+    def __call__(self, *arguments: Any, **named: Any) -> list[Tensor]:
+        return hypergradient(*arguments, **named)
+
+
+sys.modules[__name__].__class__ = _CallableModule

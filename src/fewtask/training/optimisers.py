@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import get_args
 
 import torch
 from torch import nn
 from torch.optim.lr_scheduler import LambdaLR
 
+from fewtask.errors import unknown
 from fewtask.settings import OptimizerName, ScheduleName
 
 
@@ -15,6 +17,8 @@ def make_optimiser(
     name: OptimizerName, parameters: Iterable[nn.Parameter], lr: float, weight_decay: float = 0.0
 ) -> torch.optim.Optimizer:
     parameters = list(parameters)
+    if name not in get_args(OptimizerName):
+        raise unknown("optimiser", name, get_args(OptimizerName))
     # One pass over the weights instead of one for each operation of the update.
     if name == "sgd":
         return torch.optim.SGD(parameters, lr=lr, weight_decay=weight_decay, fused=True)
@@ -24,6 +28,8 @@ def make_optimiser(
 
 def make_schedule(name: ScheduleName, optimiser: torch.optim.Optimizer, updates: int) -> LambdaLR:
     """Constant, or falling linearly to nothing over so many updates."""
+    if name not in get_args(ScheduleName):
+        raise unknown("schedule", name, get_args(ScheduleName))
     if name == "constant":
         return LambdaLR(optimiser, lambda update: 1.0)
     return LambdaLR(optimiser, lambda update: max(0.0, 1.0 - update / max(1, updates)))
