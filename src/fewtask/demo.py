@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from fewtask.reproduce.executor import one_thread
-from fewtask.reproduce.statistics import student_half_width
+from fewtask.experiments.executor import one_thread
+from fewtask.experiments.statistics import student_half_width
 from fewtask.settings import RunSettings, update
 
 METHODS = ("protonet", "meta-interpolation")

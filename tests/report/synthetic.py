@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 
+from fewtask.experiments.grid import Cell, cell_settings
+from fewtask.experiments.ledger import Ledger
+from fewtask.experiments.records import FORMAT, pack
+from fewtask.experiments.tables import experiment_names, get_experiment
 from fewtask.methods import get_method
-from fewtask.reproduce.grid import Cell, cell_settings
-from fewtask.reproduce.ledger import Ledger
-from fewtask.reproduce.records import FORMAT, pack
-from fewtask.reproduce.tables import experiment_names, get_experiment
 from fewtask.settings import RunSettings, identity, update
 
 QUERIES = 50

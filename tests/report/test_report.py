@@ -13,17 +13,17 @@ import pytest
 from synthetic import TASKS, fill, record, write_cell
 
 from fewtask.cli import main
+from fewtask.experiments.changes import flat, nested
+from fewtask.experiments.grid import cell_settings
+from fewtask.experiments.ledger import Ledger
+from fewtask.experiments.statistics import Mean
+from fewtask.experiments.tables import METHOD_TITLES, experiment_names, get_experiment
 from fewtask.report.build import judged, page
 from fewtask.report.charts import Line, line_chart, nice_ticks
 from fewtask.report.claims import accuracy_claims, verdict_of
 from fewtask.report.collect import Collected, collect, extended_presets, standings
 from fewtask.report.markdown import read_notes, results
 from fewtask.report.present import differing
-from fewtask.reproduce.changes import flat, nested
-from fewtask.reproduce.grid import cell_settings
-from fewtask.reproduce.ledger import Ledger
-from fewtask.reproduce.statistics import Mean
-from fewtask.reproduce.tables import METHOD_TITLES, experiment_names, get_experiment
 from fewtask.settings import update
 
 

@@ -16,8 +16,8 @@ from fewtask.cli.grids import GridFlags, asked_changes, fill_ledger, names, rela
 from fewtask.errors import FewtaskError
 
 if TYPE_CHECKING:
-    from fewtask.reproduce.summary import Summary
-    from fewtask.reproduce.tables import Experiment
+    from fewtask.experiments.summary import Summary
+    from fewtask.experiments.tables import Experiment
 
 DESCRIPTION = """Compare methods on a preset, or with --variants the ablations of Meta-Interpolation and its
 strategies of interpolation: accuracies, training losses and differences on the same episodes in one table."""
@@ -40,10 +40,10 @@ class Compare(GridFlags):
 
 def main(argv: list[str]) -> int:
     command = parse(Compare, argv, "fewtask compare", DESCRIPTION)
-    from fewtask.reproduce.grid import plan
-    from fewtask.reproduce.ledger import Ledger
-    from fewtask.reproduce.render import LEGEND
-    from fewtask.reproduce.summary import summarise
+    from fewtask.experiments.grid import plan
+    from fewtask.experiments.ledger import Ledger
+    from fewtask.experiments.render import LEGEND
+    from fewtask.experiments.summary import summarise
 
     experiment = comparison(command)
     changes = asked_changes(command)
@@ -62,9 +62,7 @@ def main(argv: list[str]) -> int:
 
 def comparison(command: Compare) -> Experiment:
     """The runs as a table of one column."""
-    from fewtask.methods import METHODS, get_method
-    from fewtask.presets import read_preset
-    from fewtask.reproduce.tables import (
+    from fewtask.experiments.tables import (
         ABLATIONS,
         METHOD_TITLES,
         OURS,
@@ -73,6 +71,8 @@ def comparison(command: Compare) -> Experiment:
         method_cells,
         variant_cells,
     )
+    from fewtask.methods import METHODS, get_method
+    from fewtask.presets import read_preset
 
     read_preset(command.preset)
     if command.variants == "none":
@@ -96,7 +96,7 @@ def comparison(command: Compare) -> Experiment:
 
 def table_texts(summary: Summary) -> list[list[str]]:
     """Rows of text under HEADINGS."""
-    from fewtask.reproduce.render import mean_text, own_text
+    from fewtask.experiments.render import mean_text, own_text
 
     rows = []
     for result in summary.results:
@@ -128,9 +128,9 @@ def write_page(
     command: Compare, summary: Summary, changes: Sequence[object], argv: Sequence[str], console: Console
 ) -> None:
     """A page with the table, what it means, the loss curves, and the command that made it."""
-    from fewtask.reproduce.figures import draw
-    from fewtask.reproduce.ledger import Ledger
-    from fewtask.reproduce.render import LEGEND, grid
+    from fewtask.experiments.figures import draw
+    from fewtask.experiments.ledger import Ledger
+    from fewtask.experiments.render import LEGEND, grid
     from fewtask.training.files import write_text
 
     assert command.page is not None

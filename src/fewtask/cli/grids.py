@@ -14,8 +14,8 @@ from rich.console import Console
 from fewtask.errors import SettingsError
 
 if TYPE_CHECKING:
-    from fewtask.reproduce.executor import Failure
-    from fewtask.reproduce.grid import Changes, PlannedRun
+    from fewtask.experiments.executor import Failure
+    from fewtask.experiments.grid import Changes, PlannedRun
 
 SHOWN_FAILURES = 10
 
@@ -61,7 +61,7 @@ def names(text: str) -> list[str]:
 
 def asked_changes(flags: GridFlags) -> list[Changes]:
     """The settings that the flags change, after a look at the other numbers."""
-    from fewtask.reproduce.changes import parse_changes
+    from fewtask.experiments.changes import parse_changes
 
     if flags.seeds < 1:
         raise SettingsError(f"--seeds {flags.seeds}: at least one run is needed")
@@ -88,9 +88,9 @@ def fill_ledger(flags: GridFlags, runs: Sequence[PlannedRun], console: Console) 
 def run_grid(flags: GridFlags, runs: Sequence[PlannedRun]) -> list[Failure]:
     """Runs what is missing; raises InterruptedGridError at Ctrl-C."""
     from fewtask.cli.data import progress_on
-    from fewtask.reproduce.campaign import Places, carry_out
-    from fewtask.reproduce.executor import Executor, LocalExecutor
-    from fewtask.reproduce.ray_executor import RayExecutor
+    from fewtask.experiments.campaign import Places, carry_out
+    from fewtask.experiments.executor import Executor, LocalExecutor
+    from fewtask.experiments.ray_executor import RayExecutor
 
     executor: Executor
     if flags.executor == "ray":
@@ -104,10 +104,10 @@ def run_grid(flags: GridFlags, runs: Sequence[PlannedRun]) -> list[Failure]:
 
 def say_plan(flags: GridFlags, runs: Sequence[PlannedRun], console: Console, listed: bool) -> None:
     """How many runs there are, how many are missing, and about how long those take."""
-    from fewtask.reproduce.executor import usable_cores
-    from fewtask.reproduce.grid import estimate, missing
-    from fewtask.reproduce.ledger import Ledger
-    from fewtask.reproduce.render import duration
+    from fewtask.experiments.executor import usable_cores
+    from fewtask.experiments.grid import estimate, missing
+    from fewtask.experiments.ledger import Ledger
+    from fewtask.experiments.render import duration
 
     ledger = Ledger(flags.ledger)
     lacking = missing(runs, ledger, flags.test)

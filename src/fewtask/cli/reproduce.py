@@ -21,8 +21,8 @@ from fewtask.cli.grids import (
 )
 
 if TYPE_CHECKING:
-    from fewtask.reproduce.grid import Changes
-    from fewtask.reproduce.tables import Experiment
+    from fewtask.experiments.grid import Changes
+    from fewtask.experiments.tables import Experiment
 
 DESCRIPTION = """Make a table or figure of the paper: runs what the ledger does not have yet, and shows the result
 beside the paper's numbers. Interrupt it at any time; the same command goes on."""
@@ -44,8 +44,8 @@ class Reproduce(GridFlags):
 
 def main(argv: list[str]) -> int:
     command = parse(Reproduce, argv, "fewtask reproduce", DESCRIPTION)
-    from fewtask.reproduce.grid import plan
-    from fewtask.reproduce.tables import get_experiment, narrow, narrow_all
+    from fewtask.experiments.grid import plan
+    from fewtask.experiments.tables import get_experiment, narrow, narrow_all
 
     datasets, methods = names(command.datasets), names(command.methods)
     if command.name == "all":
@@ -68,10 +68,10 @@ def main(argv: list[str]) -> int:
 def show(command: Reproduce, experiment: Experiment, changes: Sequence[Changes], console: Console) -> None:
     """Prints and writes a table, or draws a figure, from the ledger."""
     from fewtask.errors import RunError
-    from fewtask.reproduce.figures import draw
-    from fewtask.reproduce.ledger import Ledger
-    from fewtask.reproduce.render import LEGEND, accuracy_table, difference_table, task_table, write_table
-    from fewtask.reproduce.summary import summarise
+    from fewtask.experiments.figures import draw
+    from fewtask.experiments.ledger import Ledger
+    from fewtask.experiments.render import LEGEND, accuracy_table, difference_table, task_table, write_table
+    from fewtask.experiments.summary import summarise
 
     ledger = Ledger(command.ledger)
     if experiment.kind in ("table", "set-size"):

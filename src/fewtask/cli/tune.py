@@ -13,7 +13,7 @@ from fewtask.cli.common import make_console, parse
 from fewtask.cli.grids import GridFlags, asked_changes, fill_ledger, names, relative, say_failures
 
 if TYPE_CHECKING:
-    from fewtask.reproduce.summary import CellResult, Summary
+    from fewtask.experiments.summary import CellResult, Summary
 
 DESCRIPTION = """Try each method's candidates of a declared grid on meta-validation and show the best; meta-test is not
 touched. --write saves the choices as a preset, with --steps and --set for all methods. Interrupt it at any time; the
@@ -39,12 +39,12 @@ class Tune(GridFlags):
 
 def main(argv: list[str]) -> int:
     command = parse(Tune, argv, "fewtask tune", DESCRIPTION)
+    from fewtask.experiments.changes import flat
+    from fewtask.experiments.grid import plan
+    from fewtask.experiments.ledger import Ledger
+    from fewtask.experiments.search import choose, preset_text, read_search
+    from fewtask.experiments.summary import summarise
     from fewtask.presets import read_preset
-    from fewtask.reproduce.changes import flat
-    from fewtask.reproduce.grid import plan
-    from fewtask.reproduce.ledger import Ledger
-    from fewtask.reproduce.search import choose, preset_text, read_search
-    from fewtask.reproduce.summary import summarise
     from fewtask.training.files import write_text
 
     read_preset(command.preset)
@@ -84,7 +84,7 @@ def command_text(command: Tune) -> str:
 
 
 def candidate_table(summary: Summary, chosen: dict[str, CellResult]) -> Table:
-    from fewtask.reproduce.render import mean_text
+    from fewtask.experiments.render import mean_text
 
     table = Table(title=f"{summary.experiment.title}, meta-validation; chosen in bold", title_justify="left")
     table.add_column("")

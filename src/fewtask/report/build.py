@@ -6,14 +6,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from fewtask.errors import RunError
+from fewtask.experiments.render import LEGEND, mean_text, own_text
+from fewtask.experiments.statistics import Mean
+from fewtask.experiments.summary import CellResult
+from fewtask.experiments.tables import experiment_names, get_experiment
 from fewtask.report.claims import VERDICTS, counted, is_clear
 from fewtask.report.collect import Collected, Filled, extended_presets, facts, run_lines, standings
 from fewtask.report.panels import Chart, loss_curves, maps, set_sizes
 from fewtask.report.present import setup_text
-from fewtask.reproduce.render import LEGEND, mean_text, own_text
-from fewtask.reproduce.statistics import Mean
-from fewtask.reproduce.summary import CellResult
-from fewtask.reproduce.tables import experiment_names, get_experiment
 
 
 @dataclass(frozen=True)

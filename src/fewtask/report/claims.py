@@ -11,9 +11,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
 
-from fewtask.reproduce.statistics import Mean
-from fewtask.reproduce.summary import CellResult, Summary
-from fewtask.reproduce.tables import METHOD_TITLES, OURS
+from fewtask.experiments.statistics import Mean
+from fewtask.experiments.summary import CellResult, Summary
+from fewtask.experiments.tables import METHOD_TITLES, OURS
 
 Verdict = Literal["held", "same direction", "opposite direction", "did not hold"]
 VERDICTS: dict[Verdict, str] = {

@@ -8,6 +8,12 @@ from pathlib import Path
 from typing import Any
 
 from fewtask.errors import RunError
+from fewtask.experiments.changes import flat
+from fewtask.experiments.grid import cell_settings
+from fewtask.experiments.render import duration
+from fewtask.experiments.statistics import Mean
+from fewtask.experiments.summary import CellResult, Summary, summarise
+from fewtask.experiments.tables import METHOD_TITLES, Experiment
 from fewtask.presets import base_preset, preset_changes, preset_names
 from fewtask.report.claims import Claim, accuracy_claims, loss_claims
 from fewtask.report.present import (
@@ -19,12 +25,6 @@ from fewtask.report.present import (
     present_experiments,
     setup_text,
 )
-from fewtask.reproduce.changes import flat
-from fewtask.reproduce.grid import cell_settings
-from fewtask.reproduce.render import duration
-from fewtask.reproduce.statistics import Mean
-from fewtask.reproduce.summary import CellResult, Summary, summarise
-from fewtask.reproduce.tables import METHOD_TITLES, Experiment
 
 PROTONET = METHOD_TITLES["protonet"]
 

@@ -9,10 +9,10 @@ from __future__ import annotations
 from pathlib import Path
 
 from fewtask.errors import RunError
+from fewtask.experiments.render import LEGEND, duration, grid, mean_text, own_text, paper_text
+from fewtask.experiments.tables import experiment_names
 from fewtask.report.claims import VERDICTS, Claim, counted
 from fewtask.report.collect import Collected, Filled, extended_presets, facts, run_lines, standings
-from fewtask.reproduce.render import LEGEND, duration, grid, mean_text, own_text, paper_text
-from fewtask.reproduce.tables import experiment_names
 
 GENERAL = ""
 

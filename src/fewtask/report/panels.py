@@ -6,13 +6,13 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
+from fewtask.experiments.figures import mean_curve
+from fewtask.experiments.grid import Cell, cell_settings
+from fewtask.experiments.ledger import run_digest
+from fewtask.experiments.summary import collect as cell_records
+from fewtask.experiments.tables import METHOD_TITLES
 from fewtask.report.charts import Line, line_chart, map_chart, map_legend, swatch
 from fewtask.report.collect import Collected, Filled, task_maps
-from fewtask.reproduce.figures import mean_curve
-from fewtask.reproduce.grid import Cell, cell_settings
-from fewtask.reproduce.ledger import run_digest
-from fewtask.reproduce.summary import collect as cell_records
-from fewtask.reproduce.tables import METHOD_TITLES
 
 LOSSES = {"loss": "meta-training loss", "validation_loss": "meta-validation loss"}
 CURVES_FROM = ("table1", "table2", "table7")

@@ -12,12 +12,12 @@ from pathlib import Path
 from typing import Any
 
 from fewtask.errors import FewtaskError
+from fewtask.experiments.changes import flat, nested
+from fewtask.experiments.grid import Cell, Changes, cell_settings
+from fewtask.experiments.ledger import Ledger, run_digest
+from fewtask.experiments.tables import COMPARED, PAPER, Experiment, experiment_names, get_experiment, narrow
 from fewtask.methods import get_method
 from fewtask.presets import base_preset, load_preset, preset_names
-from fewtask.reproduce.changes import flat, nested
-from fewtask.reproduce.grid import Cell, Changes, cell_settings
-from fewtask.reproduce.ledger import Ledger, run_digest
-from fewtask.reproduce.tables import COMPARED, PAPER, Experiment, experiment_names, get_experiment, narrow
 from fewtask.settings import RunSettings, from_dict, identity
 
 Setup = tuple[tuple[str, Any], ...]

@@ -14,13 +14,13 @@ from grid_helpers import made_up, small
 from fewtask.cli import main
 from fewtask.datasets.cache import load_dataset
 from fewtask.errors import FewtaskError
+from fewtask.experiments.grid import cell_settings
+from fewtask.experiments.ledger import Ledger
+from fewtask.experiments.render import mean_text
+from fewtask.experiments.statistics import Mean
+from fewtask.experiments.tables import get_experiment, narrow
+from fewtask.experiments.task_map import ORIGINAL, interpolate, project, task_map, task_prototypes
 from fewtask.methods import make_method
-from fewtask.reproduce.grid import cell_settings
-from fewtask.reproduce.ledger import Ledger
-from fewtask.reproduce.render import mean_text
-from fewtask.reproduce.statistics import Mean
-from fewtask.reproduce.tables import get_experiment, narrow
-from fewtask.reproduce.task_map import ORIGINAL, interpolate, project, task_map, task_prototypes
 
 
 def fill(folder: Path, name: str, seeds: int) -> None:

@@ -12,13 +12,13 @@ from grid_helpers import made_up
 from fewtask import presets
 from fewtask.cli import main
 from fewtask.errors import RunError, SettingsError
+from fewtask.experiments.changes import flat
+from fewtask.experiments.grid import cell_settings
+from fewtask.experiments.ledger import Ledger
+from fewtask.experiments.search import choose, preset_text, read_search
+from fewtask.experiments.summary import summarise
+from fewtask.experiments.tables import COMPARED, get_experiment, named_presets, narrow, narrow_all
 from fewtask.presets import load_preset
-from fewtask.reproduce.changes import flat
-from fewtask.reproduce.grid import cell_settings
-from fewtask.reproduce.ledger import Ledger
-from fewtask.reproduce.search import choose, preset_text, read_search
-from fewtask.reproduce.summary import summarise
-from fewtask.reproduce.tables import COMPARED, get_experiment, named_presets, narrow, narrow_all
 
 GRID = """
 [every]
@@ -99,7 +99,7 @@ def test_a_written_preset_extends_its_own_and_stands_in_the_papers_tables(monkey
     read = presets._read
     monkeypatch.setattr(presets, "_read", lambda name: tomllib.loads(text) if name == "nci-x" else read(name))
     monkeypatch.setattr(presets, "preset_names", lambda: ["cifar100-fs-5shot", "nci", "nci-x"])
-    monkeypatch.setattr("fewtask.reproduce.tables.preset_names", lambda: ["cifar100-fs-5shot", "nci", "nci-x"])
+    monkeypatch.setattr("fewtask.experiments.tables.preset_names", lambda: ["cifar100-fs-5shot", "nci", "nci-x"])
     settings = load_preset("nci-x", "protonet")
     assert (settings.dataset, settings.train.steps, settings.train.average) == ("nci", 7, 0.9)
     assert settings.optimizer.lr == 0.0003

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from fewtask.reproduce.grid import Cell, Changes, cell_settings
-from fewtask.reproduce.ledger import Ledger
-from fewtask.reproduce.statistics import Mean, over_seeds, over_tasks, paired_difference
-from fewtask.reproduce.tables import Experiment
+from fewtask.experiments.grid import Cell, Changes, cell_settings
+from fewtask.experiments.ledger import Ledger
+from fewtask.experiments.statistics import Mean, over_seeds, over_tasks, paired_difference
+from fewtask.experiments.tables import Experiment
 
 
 @dataclass(frozen=True)

@@ -13,11 +13,11 @@ from typing import Any
 import numpy as np
 
 from fewtask.errors import RunError
-from fewtask.reproduce.grid import Changes, cell_settings
-from fewtask.reproduce.ledger import Ledger
-from fewtask.reproduce.render import csv_text
-from fewtask.reproduce.summary import collect, summarise
-from fewtask.reproduce.tables import Experiment
+from fewtask.experiments.grid import Changes, cell_settings
+from fewtask.experiments.ledger import Ledger
+from fewtask.experiments.render import csv_text
+from fewtask.experiments.summary import collect, summarise
+from fewtask.experiments.tables import Experiment
 from fewtask.training.files import write_text
 
 OKABE_ITO = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#F0E442", "#000000")

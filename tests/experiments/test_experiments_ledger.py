@@ -11,9 +11,9 @@ from grid_helpers import made_up, small
 
 from fewtask.datasets.cache import load_dataset
 from fewtask.errors import RunError
+from fewtask.experiments.ledger import Ledger, run_digest
+from fewtask.experiments.records import episode_accuracies, make_record, pack, thin, unpack
 from fewtask.methods import make_method
-from fewtask.reproduce.ledger import Ledger, run_digest
-from fewtask.reproduce.records import episode_accuracies, make_record, pack, thin, unpack
 from fewtask.run import meta_test
 from fewtask.settings import update
 

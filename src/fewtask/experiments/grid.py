@@ -8,9 +8,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from fewtask.experiments.ledger import Ledger, run_stem
 from fewtask.methods import get_method
 from fewtask.presets import load_preset
-from fewtask.reproduce.ledger import Ledger, run_stem
 from fewtask.settings import RunSettings, update
 
 Changes = Mapping[str, Any]

@@ -11,10 +11,10 @@ import pytest
 import torch
 
 from fewtask.errors import FewtaskError
+from fewtask.experiments.grid import Cell, cell_settings, plan
+from fewtask.experiments.tables import experiment_names, get_experiment, narrow, narrow_all, paper_numbers
 from fewtask.methods import make_method
 from fewtask.pool import TaskPool
-from fewtask.reproduce.grid import Cell, cell_settings, plan
-from fewtask.reproduce.tables import experiment_names, get_experiment, narrow, narrow_all, paper_numbers
 from fewtask.sampler import EpisodeSampler
 
 NAMES = [f"table{n}" for n in range(1, 11)] + ["figure-loss", "figure-tasks", "figure-set-size"]

@@ -18,12 +18,12 @@ from pathlib import Path
 from typing import Any
 
 from fewtask.errors import RunError, SettingsError
+from fewtask.experiments.changes import flat, nested
+from fewtask.experiments.grid import Cell, Changes
+from fewtask.experiments.summary import CellResult, Summary
+from fewtask.experiments.tables import METHOD_TITLES, Experiment
 from fewtask.methods import get_method
 from fewtask.presets import load_preset
-from fewtask.reproduce.changes import flat, nested
-from fewtask.reproduce.grid import Cell, Changes
-from fewtask.reproduce.summary import CellResult, Summary
-from fewtask.reproduce.tables import METHOD_TITLES, Experiment
 from fewtask.settings import RunSettings, to_dict, update
 
 Values = tuple[tuple[str, Any], ...]

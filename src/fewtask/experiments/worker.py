@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Any
 
 from fewtask.errors import RunError
-from fewtask.reproduce.grid import PlannedRun, complete
-from fewtask.reproduce.ledger import Ledger
+from fewtask.experiments.grid import PlannedRun, complete
+from fewtask.experiments.ledger import Ledger
 
 THREAD_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMEXPR_NUM_THREADS")
 
@@ -54,8 +54,8 @@ def run_one(job: Job, threads: int = 1, on_step: Callable[[int], None] | None = 
 
 def _run(job: Job, folder: Path, ledger: Ledger, on_step: Callable[[int], None] | None) -> dict[str, Any]:
     from fewtask.datasets.cache import load_dataset
-    from fewtask.reproduce.records import make_record
-    from fewtask.reproduce.task_map import task_map
+    from fewtask.experiments.records import make_record
+    from fewtask.experiments.task_map import task_map
     from fewtask.run import execute, test_episodes
     from fewtask.training.history import read_history
 

@@ -8,7 +8,7 @@ from types import TracebackType
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 
-from fewtask.reproduce.worker import Job
+from fewtask.experiments.worker import Job
 
 
 class GridProgress:

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 from grid_helpers import Heard, job, small, without_times
-from test_reproduce_executor import kill_once
+from test_experiments_executor import kill_once
 
 from fewtask.errors import RunError
-from fewtask.reproduce.ledger import Ledger
-from fewtask.reproduce.ray_executor import RayExecutor
+from fewtask.experiments.ledger import Ledger
+from fewtask.experiments.ray_executor import RayExecutor
 
 pytest.importorskip("ray", reason="the package ray is not installed")
 

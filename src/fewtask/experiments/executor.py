@@ -19,8 +19,8 @@ from multiprocessing.connection import Connection, wait
 from typing import Any, Protocol
 
 from fewtask.errors import FewtaskError, StoppedError
-from fewtask.reproduce.progress import GridProgress
-from fewtask.reproduce.worker import THREAD_VARIABLES, Job, run_one
+from fewtask.experiments.progress import GridProgress
+from fewtask.experiments.worker import THREAD_VARIABLES, Job, run_one
 
 RETRIES = 2
 SAVING_SECONDS = 60.0

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from grid_helpers import Heard, job, small, without_times
 
-from fewtask.reproduce.executor import LocalExecutor
-from fewtask.reproduce.ledger import Ledger
+from fewtask.experiments.executor import LocalExecutor
+from fewtask.experiments.ledger import Ledger
 
 METHODS = ("protonet", "meta-interpolation")
 

@@ -10,8 +10,8 @@ from typing import Any
 
 from rich.table import Table
 
-from fewtask.reproduce.statistics import Mean
-from fewtask.reproduce.summary import CellResult, Summary
+from fewtask.experiments.statistics import Mean
+from fewtask.experiments.summary import CellResult, Summary
 from fewtask.training.files import write_text
 
 LEGEND = (

@@ -14,11 +14,11 @@ from collections.abc import Sequence
 from typing import Any
 
 from fewtask.errors import FewtaskError, RunError
-from fewtask.reproduce.executor import RETRIES, Failure, InterruptedGridError, one_thread, usable_cores
-from fewtask.reproduce.grid import complete
-from fewtask.reproduce.ledger import Ledger
-from fewtask.reproduce.progress import GridProgress
-from fewtask.reproduce.worker import THREAD_VARIABLES, Job, run_one
+from fewtask.experiments.executor import RETRIES, Failure, InterruptedGridError, one_thread, usable_cores
+from fewtask.experiments.grid import complete
+from fewtask.experiments.ledger import Ledger
+from fewtask.experiments.progress import GridProgress
+from fewtask.experiments.worker import THREAD_VARIABLES, Job, run_one
 
 OBJECT_STORE_BYTES = 100 * 1024 * 1024
 SAVING_SECONDS = 20.0

@@ -14,8 +14,8 @@ from importlib import resources
 from typing import Any, Literal
 
 from fewtask.errors import SettingsError, unknown
+from fewtask.experiments.grid import Cell, Changes
 from fewtask.presets import base_preset, preset_names
-from fewtask.reproduce.grid import Cell, Changes
 
 METHOD_TITLES = {
     "centroid": "Centroid (untrained)",

@@ -9,9 +9,9 @@ import pytest
 from grid_helpers import made_up
 
 from fewtask.errors import SettingsError
-from fewtask.reproduce.changes import parse_changes
-from fewtask.reproduce.grid import Cell, cell_settings, estimate, missing, plan
-from fewtask.reproduce.ledger import Ledger
+from fewtask.experiments.changes import parse_changes
+from fewtask.experiments.grid import Cell, cell_settings, estimate, missing, plan
+from fewtask.experiments.ledger import Ledger
 
 CELLS = [Cell(m, d, d, m) for d in ("rainbow-digits", "nci") for m in ("protonet", "mlti")]
 

@@ -9,7 +9,7 @@ import pytest
 from grid_helpers import QUERIES, made_up, small
 from scipy import stats
 
-from fewtask.reproduce.statistics import over_seeds, over_tasks, paired_difference, student_half_width
+from fewtask.experiments.statistics import over_seeds, over_tasks, paired_difference, student_half_width
 
 
 def records(values: list[np.ndarray], **more: str) -> dict[int, dict]:

@@ -8,11 +8,11 @@ from pathlib import Path
 
 from fewtask.datasets.base import Progress, quiet
 from fewtask.errors import FewtaskError
-from fewtask.reproduce.executor import Executor, Failure
-from fewtask.reproduce.grid import PlannedRun, missing
-from fewtask.reproduce.ledger import Ledger
-from fewtask.reproduce.progress import GridProgress
-from fewtask.reproduce.worker import Job
+from fewtask.experiments.executor import Executor, Failure
+from fewtask.experiments.grid import PlannedRun, missing
+from fewtask.experiments.ledger import Ledger
+from fewtask.experiments.progress import GridProgress
+from fewtask.experiments.worker import Job
 from fewtask.settings import DataSettings
 
 
