@@ -196,6 +196,7 @@ class Dataset:
     """Three pools and what a saved model must remember of where its rows came from.
 
     features: how raw things become rows (fingerprint kind, image size, ...), enough to make more of them later.
+    notes:    what was decided while the pools were made, a sentence each for people.
     """
 
     name: str
@@ -203,6 +204,7 @@ class Dataset:
     validation: TaskPool
     test: TaskPool
     features: Mapping[str, Any] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         shared = shared_classes(self.train, self.test)
@@ -224,8 +226,8 @@ class Dataset:
         return pool
 
     def to(self, device: torch.device | str) -> Dataset:
-        return Dataset(
-            self.name, self.train.to(device), self.validation.to(device), self.test.to(device), self.features
+        return dataclasses.replace(
+            self, train=self.train.to(device), validation=self.validation.to(device), test=self.test.to(device)
         )
 
     @cached_property

@@ -1,0 +1,27 @@
+"""Kinds of input, by name. Adding one is one file in this folder and one line here."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from fewtask.errors import RunError, unknown
+from fewtask.features.array import Array
+from fewtask.features.base import Featuriser
+from fewtask.features.numbers import Numbers
+from fewtask.features.table import BadRow, Table
+
+FEATURISERS: dict[str, type[Featuriser]] = {made.kind: made for made in (Numbers, Array)}
+
+__all__ = ["FEATURISERS", "BadRow", "Featuriser", "Table", "load_featuriser"]
+
+
+def load_featuriser(values: Mapping[str, Any]) -> Featuriser:
+    """The featuriser whose `settings` a run has kept."""
+    kind = str(values.get("kind"))
+    if kind not in FEATURISERS:
+        raise unknown("kind of input", kind, FEATURISERS, RunError)
+    try:
+        return FEATURISERS[kind].from_settings(values)
+    except (KeyError, TypeError, ValueError) as error:
+        raise RunError(f"the settings of the input '{kind}' are damaged ({error!r}): train the run again") from error

@@ -1,0 +1,131 @@
+"""Labelled rows of a user's own, before anything has been learned from them: what every way in ends in."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from fewtask.datasets.base import Progress, quiet
+from fewtask.errors import DataError
+from fewtask.features.array import Array
+from fewtask.features.base import Featuriser
+from fewtask.features.table import BadRow, Table, as_text
+from fewtask.own.division import LEAST_ROWS, TEST, TRAIN, VALIDATION, divide
+from fewtask.pool import Dataset, TaskPool
+
+MOST_LISTED = 5
+
+
+@dataclass(frozen=True, eq=False)
+class OwnData:
+    """The rows of a table, and M labelled examples of them.
+
+    table:      the raw inputs, a row each.
+    index:      [M] row of the table of each example; in a wide table one row has an example in several tasks.
+    labels:     [M] names of classes.
+    tasks:      [M] names of tasks, or None where the classes are a pool from which each episode takes some.
+    featuriser: turns the table's cells into features; `dataset` fits it.
+    notes:      what columns were taken for, a sentence each.
+    """
+
+    name: str
+    table: Table
+    index: np.ndarray
+    labels: np.ndarray
+    tasks: np.ndarray | None
+    featuriser: Featuriser
+    notes: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        sizes = {len(self.index), len(self.labels)} | ({len(self.tasks)} if self.tasks is not None else set())
+        if len(sizes) > 1:
+            raise DataError("rows, labels and tasks differ in length: give one label and one task for each row")
+        if not len(self.index):
+            raise DataError(f"'{self.name}' has no labelled row: fill the label column")
+
+    @classmethod
+    def from_arrays(cls, X: Any, y: Any, groups: Any = None, name: str = "arrays") -> OwnData:
+        """X [R, ...] of numbers, y [R] classes, groups [R] tasks (None: the classes are a pool)."""
+        features = np.asarray(X)
+        labels = np.array([as_text(label) for label in np.asarray(y).reshape(-1)])
+        tasks = None if groups is None else np.array([as_text(task) for task in np.asarray(groups).reshape(-1)])
+        sizes = {"X": len(features), "y": len(labels)} | ({"groups": len(tasks)} if tasks is not None else {})
+        if len(set(sizes.values())) > 1:
+            raise DataError(f"{', '.join(f'{key} has {n} rows' for key, n in sizes.items())}: give as many of each")
+        blank = np.flatnonzero(labels == "")
+        if blank.size:
+            raise DataError(f"row {blank[0] + 1} of y has no label: leave unlabelled rows out")
+        return cls(name, Table({"x": features}, source="X"), np.arange(len(labels)), labels, tasks, Array())
+
+    @property
+    def task_names(self) -> list[str]:
+        """Tasks in the order in which they first appear; of a class pool its classes."""
+        return list(dict.fromkeys((self.labels if self.tasks is None else self.tasks).tolist()))
+
+    def dataset(
+        self,
+        validation: Sequence[str] | None = None,
+        test: Sequence[str] = (),
+        seed: int = 0,
+        progress: Progress = quiet,
+    ) -> Dataset:
+        """Pools whose features know the training tasks' rows only; `notes` says what was decided and left out.
+
+        validation: tasks (of a class pool: classes); None sets some aside. Without test tasks the validation pool
+        stands in for the test pool, for its episodes are all that is left to look at.
+        """
+        division = divide(self.labels, self.tasks, self.index, validation, test, seed)
+        self.featuriser.fit(self.table, np.unique(self.index[division.home == TRAIN]))
+        features, good, bad = self.featuriser.transform(self.table, progress)
+        place = np.full(len(self.table), -1)
+        place[good] = np.arange(len(good))
+        notes = [*self.notes, *division.notes, *bad_notes(bad, len(self.table))]
+        pools = {}
+        for number in (TRAIN, VALIDATION, TEST):
+            mine = np.flatnonzero((division.home == number) & (place[self.index] >= 0))
+            if number != TEST or len(mine):
+                pools[number] = self._pool(mine, features, place, notes)
+        if TEST not in pools:
+            pools[TEST] = pools[VALIDATION]
+            notes.append("no test tasks: what is said of accuracy is of the validation tasks, which chose the weights")
+        settings = self.featuriser.settings()
+        return Dataset(self.name, pools[TRAIN], pools[VALIDATION], pools[TEST], settings, tuple(notes))
+
+    def _pool(self, mine: np.ndarray, features: np.ndarray, place: np.ndarray, notes: list[str]) -> TaskPool:
+        """A pool of the examples at `mine`, holding their rows alone."""
+        used, position = np.unique(place[self.index[mine]], return_inverse=True)
+        position = position.reshape(-1)
+        tasks: dict[str, dict[str, np.ndarray]] = {}
+        of = np.full(len(mine), "all classes") if self.tasks is None else self.tasks[mine]
+        labels = self.labels[mine]
+        for task in dict.fromkeys(of.tolist()):
+            here = of == task
+            classes = {
+                label: position[here & (labels == label)]
+                for label in sorted(set(labels[here].tolist()))
+                if (here & (labels == label)).sum() >= LEAST_ROWS
+            }
+            if len(classes) < 2:
+                notes.append(f"task '{task}' is left out: too few of its rows can be read")
+            else:
+                tasks[task] = classes
+        if not tasks:
+            first = next((note for note in notes if "left out" in note), "")
+            raise DataError(f"no task of '{self.name}' has 2 classes with {LEAST_ROWS} rows that can be read; {first}")
+        rows, scale = features[used], self.featuriser.scale
+        if self.tasks is None:
+            return TaskPool.class_pool(rows, tasks["all classes"], scale)
+        return TaskPool.fixed(rows, tasks, scale)
+
+
+def bad_notes(bad: Sequence[BadRow], count: int) -> list[str]:
+    """One sentence about the rows that cannot be used, with the first of them; none where there are none."""
+    if not bad:
+        return []
+    rows = len({row.row for row in bad})
+    first = "; ".join(str(row) for row in bad[:MOST_LISTED])
+    more = f" and {len(bad) - MOST_LISTED} more" if len(bad) > MOST_LISTED else ""
+    return [f"{rows} of {count} rows left out: {first}{more}"]
