@@ -8,22 +8,33 @@ An estimator is one file that approximates the second term, and one line in the 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from types import ModuleType
-from typing import Any
+from typing import Any, Literal
 
-import torch
 from torch import Tensor
 
 from fewtask.errors import unknown
-from fewtask.hypergradient.base import Loss, Problem, Report, evaluate, norm
-from fewtask.hypergradient.neumann import neumann
+from fewtask.hypergradient.base import Estimator, HypergradientWarning, Loss, Options, Report, evaluate, gradient
+from fewtask.hypergradient.conjugate_gradient import ConjugateGradient
+from fewtask.hypergradient.direct import Direct
+from fewtask.hypergradient.finite_difference import FiniteDifference
+from fewtask.hypergradient.neumann import Neumann
+from fewtask.hypergradient.nystrom import Nystrom
+from fewtask.hypergradient.t1t2 import T1T2
+from fewtask.hypergradient.vectors import norm
 
-__all__ = ["ESTIMATORS", "hypergradient"]
+__all__ = ["ESTIMATORS", "Estimator", "HypergradientWarning", "get_estimator", "hypergradient"]
 
-ESTIMATORS: dict[str, Callable[..., list[Tensor]]] = {
-    "neumann": neumann,
+ESTIMATORS: dict[str, type[Estimator]] = {
+    estimator.name: estimator for estimator in (Direct, T1T2, Neumann, ConjugateGradient, Nystrom, FiniteDifference)
 }
+
+
+def get_estimator(name: str) -> type[Estimator]:
+    if name not in ESTIMATORS:
+        raise unknown("hypergradient estimator", name, ESTIMATORS)
+    return ESTIMATORS[name]
 
 
 def hypergradient(
@@ -33,47 +44,58 @@ def hypergradient(
     theta: Sequence[Tensor],
     lam: Sequence[Tensor],
     *,
-    step: float,
+    step: float | Literal["auto"],
     terms: int,
+    damping: float = 0.0,
+    decay: float = 0.0,
+    scale: Sequence[Tensor] | None = None,
+    memory: list[Tensor] | None = None,
     train_grad: Sequence[Tensor] | None = None,
     report: Report | None = None,
 ) -> list[Tensor]:
     """The gradient of the validation loss with respect to λ, shaped like λ.
 
+    An estimate that failed (a series that diverges, negative curvature) is a `HypergradientWarning`.
+
     Parameters
     ----------
     name : str
-        The estimator of the indirect term: "neumann".
+        The estimator of the indirect term, one of `ESTIMATORS`.
     train_loss, validation_loss : scalar tensor or zero-argument callable
         A callable must replay the same batch and the same random state every time.
     theta, lam : list of tensors
         Inner and outer parameters. An outer parameter without any path to the losses gets zeros.
-    step : float
-        α, the inner learning rate, which scales the series.
+    step : float or "auto"
+        α, which scales the series: the inner learning rate, or one over the norm of the Hessian, which is found.
     terms : int
-        q, the number of Hessian products: q + 1 summands.
+        q, the number of Hessian products: q + 1 summands of a series, q steps of conjugate gradients, rank q.
+    damping : float
+        Added to the Hessian's diagonal; keeps curvature away from zero.
+    decay : float
+        Weight decay of the inner optimiser: a part of its Hessian that the training loss does not hold.
+    scale : list of tensors, optional
+        Diagonal of the inner optimiser's preconditioner, shaped like θ; damping is then added to the scaled Hessian.
+    memory : list of tensors, optional
+        An empty list, or one from an earlier call: the solution of the linear system to start from, replaced by the
+        new one.
     train_grad : list of tensors, optional
         ∂L_tr/∂θ with its graph (create_graph=True), where the caller has it already.
     report : dict, optional
-        Receives `norms` of the terms of the series, whether it `diverged`, and the lengths of the `direct` and
-        the `indirect` part.
+        Receives `norms` of the terms or residuals, whether it `diverged`, the `step` that was found, and the lengths
+        of the `direct` and the `indirect` part.
     """
-    if name not in ESTIMATORS:
-        raise unknown("hypergradient estimator", name, ESTIMATORS)
+    estimator = get_estimator(name)()
     theta, lam = list(theta), list(lam)
-    if train_grad is None:
-        found = torch.autograd.grad(evaluate(train_loss), theta, create_graph=True, allow_unused=True)
-        train_grad = [torch.zeros_like(t) if g is None else g for t, g in zip(theta, found)]
-    outer = evaluate(validation_loss)
-    slopes: Sequence[Tensor | None] = [None] * (len(theta) + len(lam))
-    if outer.requires_grad:
-        slopes = torch.autograd.grad(outer, [*theta, *lam], retain_graph=True, allow_unused=True)
-    filled = [torch.zeros_like(x) if s is None else s.detach() for x, s in zip([*theta, *lam], slopes)]
+    report = {} if report is None else report
+    if not estimator.graph:
+        train_grad = []
+    elif train_grad is None:
+        train_grad = gradient(evaluate(train_loss), theta, graph=True)
+    filled = [s.detach() for s in gradient(evaluate(validation_loss), [*theta, *lam])]
     validation_theta, direct = filled[: len(theta)], filled[len(theta) :]
-    problem = Problem(train_loss, theta, lam, train_grad, validation_theta)
-    indirect = ESTIMATORS[name](problem, step=step, terms=terms, report=report)
-    if report is not None:
-        report.update(direct=norm(direct), indirect=norm(indirect))
+    problem = estimator.problem(train_loss, theta, lam, train_grad, validation_theta)
+    indirect = estimator.indirect(problem, Options(step, terms, damping, decay, scale), report, memory)
+    report.update(direct=norm(direct), indirect=norm(indirect))
     return [a + b for a, b in zip(direct, indirect)]
 
 

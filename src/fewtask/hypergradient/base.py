@@ -1,25 +1,40 @@
-"""What every hypergradient estimator is given, and the vector algebra on lists of tensors."""
+"""What every hypergradient estimator is given, and what it gives.
+
+The indirect part is -pᵀ ∂²L_tr/∂θ∂λ with (H + δ) p = v, where v = ∂L_V/∂θ and H = ∂²L_tr/∂θ². An estimator solves
+that system as well as its terms allow. Whatever they have in common is here: weight decay and damping δ, a scale of
+the weights (a preconditioner), a step found from the data, and a start from the last solution.
+"""
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from functools import cached_property
+from typing import Any, ClassVar, Literal
 
 import torch
 from torch import Tensor
 
+from fewtask.hypergradient.vectors import add, norm, products, scaled
+
 Loss = Tensor | Callable[[], Tensor]
 Report = dict[str, Any]
+POWER_ROUNDS = 6
+"""Products with H that the search for its norm takes: an estimate below half of it would let a series diverge."""
+
+
+class HypergradientWarning(UserWarning):
+    """An estimate that is not what was asked for: a series that diverged, a Hessian with negative curvature."""
 
 
 @dataclass(frozen=True)
 class Problem:
-    """The inner problem at one point.
+    """The inner problem at one point, and products with its second derivatives.
 
     train_loss:       the inner loss; a callable replays the same batch and random state.
     theta, lam:       lists of tensors.
-    train_grad:       ∂L_tr/∂θ with its graph.
+    train_grad:       ∂L_tr/∂θ with its graph; empty for estimators that do not need it.
     validation_theta: ∂L_V/∂θ, detached.
     """
 
@@ -29,32 +44,119 @@ class Problem:
     train_grad: Sequence[Tensor]
     validation_theta: list[Tensor]
 
+    def hessian(self, vector: Sequence[Tensor]) -> list[Tensor]:
+        """H x, shaped like θ."""
+        return products(self.train_grad, self.theta, vector)
+
+    def mixed(self, vector: Sequence[Tensor]) -> list[Tensor]:
+        """xᵀ ∂²L_tr/∂θ∂λ, shaped like λ."""
+        return products(self.train_grad, self.lam, vector)
+
+
+@dataclass(frozen=True)
+class Options:
+    """How the system is solved.
+
+    step:    α, or "auto": 1 / ‖H‖ by power iteration.
+    terms:   q, the number of Hessian products.
+    damping: δ, added to the (scaled) Hessian.
+    decay:   weight decay of the inner optimiser, which is curvature too.
+    scale:   diagonal of a preconditioner, shaped like θ: inner steps are θ - α P ∂L_tr/∂θ.
+    """
+
+    step: float | Literal["auto"]
+    terms: int
+    damping: float = 0.0
+    decay: float = 0.0
+    scale: Sequence[Tensor] | None = None
+
+
+class System:
+    """(H + δ) p = v in the coordinates in which the inner optimiser takes plain gradient steps.
+
+    With a preconditioner P those are P^-½ θ: H becomes P^½ H P^½, v becomes P^½ v, and p is P^½ times the solution.
+    """
+
+    def __init__(self, problem: Problem, options: Options) -> None:
+        self.problem, self.options = problem, options
+        self.root = None if options.scale is None else [p.sqrt() for p in options.scale]
+        self.right = self.stretch(problem.validation_theta)
+        self.terms = options.terms
+
+    def stretch(self, vector: list[Tensor]) -> list[Tensor]:
+        """P^½ x."""
+        return vector if self.root is None else [r * x for r, x in zip(self.root, vector)]
+
+    def curvature(self, vector: Sequence[Tensor]) -> list[Tensor]:
+        """H x, with weight decay and without damping."""
+        inner = self.stretch(list(vector))
+        product = self.problem.hessian(inner)
+        if self.options.decay:
+            add(product, inner, self.options.decay)
+        return self.stretch(product)
+
+    def multiply(self, vector: Sequence[Tensor]) -> list[Tensor]:
+        """(H + δ) x."""
+        product = self.curvature(vector)
+        if self.options.damping:
+            add(product, vector, self.options.damping)
+        return product
+
+    @cached_property
+    def step(self) -> float:
+        """α; where it is to be found, one over the largest curvature that power iteration from v sees."""
+        if self.options.step != "auto":
+            return self.options.step
+        vector, largest = self.right, norm(self.right)
+        for _ in range(POWER_ROUNDS):
+            if not 0 < largest < float("inf"):
+                return 0.0
+            vector = self.multiply(scaled(vector, 1 / largest))
+            largest = norm(vector)
+        return 1 / largest if 0 < largest < float("inf") else 0.0
+
+
+class Estimator:
+    """One way to approximate the indirect part: a subclass says how the system is solved."""
+
+    name: ClassVar[str]
+    summary: ClassVar[str]
+    graph: ClassVar[bool] = True
+    """Whether it needs the graph of ∂L_tr/∂θ, which costs memory."""
+    problem: ClassVar[type[Problem]] = Problem
+
+    def solve(self, system: System, report: Report) -> list[Tensor]:
+        """p with (H + δ) p ≈ v, in the system's coordinates."""
+        raise RuntimeError(f"{type(self).__name__} must define solve")
+
+    def indirect(self, problem: Problem, options: Options, report: Report, memory: list[Tensor] | None) -> list[Tensor]:
+        """-pᵀ ∂²L_tr/∂θ∂λ; `memory` holds the p to start from, if any, and then this one."""
+        system = System(problem, options)
+        if memory:
+            # What the last solution leaves of v is solved for, and added to it.
+            rest = system.multiply(memory)
+            system.right = [v - r for v, r in zip(system.right, rest)]
+        found = self.solve(system, report)
+        if memory is not None:
+            if memory:
+                add(found, memory)
+            memory[:] = found
+        if options.step == "auto":
+            report["step"] = system.step
+        return [-m for m in problem.mixed(system.stretch(found))]
+
 
 def evaluate(loss: Loss) -> Tensor:
     return loss() if callable(loss) else loss
 
 
-def products(outputs: Sequence[Tensor], inputs: Sequence[Tensor], vectors: Sequence[Tensor]) -> list[Tensor]:
-    """vᵀ ∂outputs/∂inputs, with zeros where there is no path; the graph is kept."""
-    pairs = [(out, vector) for out, vector in zip(outputs, vectors) if out.requires_grad]
-    if not pairs or not inputs:
+def warn(text: str) -> None:
+    warnings.warn(text, HypergradientWarning, stacklevel=2)
+
+
+def gradient(loss: Tensor, inputs: Sequence[Tensor], graph: bool = False) -> list[Tensor]:
+    """∂loss/∂inputs, with zeros where there is no path."""
+    if not loss.requires_grad:
         return [torch.zeros_like(x) for x in inputs]
-    result = torch.autograd.grad(
-        [out for out, _ in pairs],
-        inputs,
-        grad_outputs=[vector for _, vector in pairs],
-        retain_graph=True,
-        allow_unused=True,
-    )
-    return [torch.zeros_like(x) if r is None else r.detach() for x, r in zip(inputs, result)]
-
-
-def add(total: list[Tensor], term: Sequence[Tensor]) -> None:
-    for whole, part in zip(total, term):
-        whole.add_(part)
-
-
-def norm(vectors: Sequence[Tensor]) -> float:
-    """Euclidean length of all tensors together; infinite where any number is not finite."""
-    length = float(torch.stack([v.detach().double().pow(2).sum() for v in vectors]).sum().sqrt())
-    return length if length == length else float("inf")
+    found = torch.autograd.grad(loss, list(inputs), create_graph=graph, retain_graph=True, allow_unused=True)
+    return [torch.zeros_like(x) if g is None else g for x, g in zip(inputs, found)]
