@@ -7,6 +7,7 @@ are gathered from the embeddings.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -58,24 +59,34 @@ def embed_rows(method: Method, pool: TaskPool, index: np.ndarray) -> Tensor:
     return torch.cat([method.embed(pool.gather(chunk)) for chunk in chunks])
 
 
-def episode_scores(method: Method, pool: TaskPool, episodes: EpisodeList) -> tuple[np.ndarray, np.ndarray]:
-    """Accuracy [E] and loss [E] of each episode."""
+def episode_logits(method: Method, pool: TaskPool, episodes: EpisodeList) -> Iterator[Tensor]:
+    """Scores [e, K * Q, K] of the queries, class by class, of a few episodes at a time, in evaluation mode."""
     was_training = method.training
     method.eval()
     used, inverse = np.unique(episodes.rows, return_inverse=True)
     z = embed_rows(method, pool, used)
     position = torch.from_numpy(inverse.reshape(episodes.rows.shape)).to(z.device)
-    K, per_class = position.shape[1:]
-    labels = torch.arange(K, device=z.device).repeat_interleave(per_class - episodes.shot)
-    accuracies, losses = [], []
     for chunk in position.split(EPISODES_AT_ONCE):
         support = z[chunk[:, :, : episodes.shot]]
         query = z[chunk[:, :, episodes.shot :]].flatten(1, 2)
-        logits = method.logits(support, query).detach()
+        yield method.logits(support, query).detach()
+    method.train(was_training)
+
+
+def episode_scores(method: Method, pool: TaskPool, episodes: EpisodeList) -> tuple[np.ndarray, np.ndarray]:
+    """Accuracy [E] and loss [E] of each episode."""
+    accuracies, losses = [], []
+    for logits in episode_logits(method, pool, episodes):
+        labels = query_labels(logits)
         accuracies.append((logits.argmax(-1) == labels).float().mean(1))
         losses.append(F.cross_entropy(logits.transpose(1, 2), labels.expand(len(logits), -1), reduction="none").mean(1))
-    method.train(was_training)
     return torch.cat(accuracies).cpu().numpy().astype(np.float64), torch.cat(losses).cpu().numpy().astype(np.float64)
+
+
+def query_labels(logits: Tensor) -> Tensor:
+    """[K * Q] labels of queries whose scores [..., K * Q, K] stand class by class."""
+    queries, K = logits.shape[-2:]
+    return torch.arange(K, device=logits.device).repeat_interleave(queries // K)
 
 
 def summarise(pool: TaskPool, episodes: EpisodeList, accuracies: np.ndarray, losses: np.ndarray) -> Score:

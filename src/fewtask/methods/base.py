@@ -14,6 +14,7 @@ from fewtask.encoders import make_encoder
 from fewtask.encoders.normalisation import normalising
 from fewtask.episodes import Episode
 from fewtask.errors import SettingsError
+from fewtask.methods.adapted import Adapted, label_means
 from fewtask.methods.metric import accuracy, class_mean, cross_entropy, prototype_logits
 from fewtask.pool import TaskPool
 from fewtask.sampler import EpisodeSampler
@@ -129,6 +130,12 @@ class Method(nn.Module):
     def logits(self, support: Tensor, query: Tensor) -> Tensor:
         """Embedded support [E, K, N, D] and queries [E, M, D] to scores [E, M, K]."""
         return prototype_logits(class_mean(support), query, self.settings.model.distance)
+
+    def adapt(self, support: Tensor, labels: Tensor, classes: int) -> Adapted:
+        """Embedded support [S, D] with labels [S] from 0 to K - 1, any number of rows of each class."""
+        prototypes = label_means(support, labels, classes)
+        # A support of one row a class, which is its own mean: scores are made in one place only.
+        return Adapted(lambda query: self.logits(prototypes[None, :, None], query[None])[0], lambda q: q, prototypes)
 
 
 def check_shared_labels(train: TaskPool, setting: str) -> None:

@@ -21,7 +21,8 @@ from torch.func import functional_call, vmap
 
 from fewtask.encoders.normalisation import normalising
 from fewtask.episodes import Episode
-from fewtask.errors import SettingsError
+from fewtask.errors import SettingsError, TaskError
+from fewtask.methods.adapted import Adapted, balanced_weights, label_means
 from fewtask.methods.base import Method, Step
 from fewtask.methods.meta_interpolation import MetaInterpolation
 from fewtask.methods.metric import accuracy, mixing_weight
@@ -124,6 +125,41 @@ class FOMAML(Method):
 
         with normalising(self.encoder, statistics="batch"):
             return vmap(adapted, chunk_size=16)(support, query)
+
+    def adapt(self, support: Tensor, labels: Tensor, classes: int) -> Adapted:
+        """Adapts once; classes of an episode come in random order, so that any K outputs of the head serve."""
+        if classes > self.head.out_features:
+            raise TaskError(
+                f"{self.name} was trained to tell {self.head.out_features} classes apart, and these examples have "
+                f"{classes}: train it with episode.way {classes}, or take a method of prototypes such as protonet"
+            )
+        share, rows = balanced_weights(labels, classes), support.unsqueeze(1)
+        weights: Weights = {name: w.detach() for name, w in self.weights().items()}
+
+        def loss(weights: Weights) -> Tensor:
+            losses = F.cross_entropy(self.plain(weights, rows)[:, :classes], labels, reduction="none")
+            return (losses * share.to(losses)).sum()
+
+        with normalising(self.encoder, statistics="batch"):
+            for _ in range(self.settings.adaptation.test_steps):
+                slopes = torch.func.grad(loss)(weights)
+                weights = {name: w - self.settings.adaptation.lr * slopes[name] for name, w in weights.items()}
+
+        def seen(computation: Callable[[Tensor], Tensor], queries: Tensor) -> Tensor:
+            """Of queries that are normalised by the support's statistics."""
+            with torch.no_grad(), self.passes(1, update=False):
+                with normalising(self.encoder, update=False, statistics="keep"):
+                    self.compute(weights, lambda: self.features(support))
+                with normalising(self.encoder, update=False, statistics="kept"):
+                    return self.compute(weights, lambda: computation(queries))
+
+        def place(queries: Tensor) -> Tensor:
+            return seen(self.features, queries)
+
+        def scores(queries: Tensor) -> Tensor:
+            return seen(lambda rows: self.head(self.features(rows))[:, :classes], queries)
+
+        return Adapted(scores, place, label_means(place(support), labels, classes))
 
 
 class FOMAMLWithMLTI(FOMAML, MLTI):
