@@ -14,7 +14,7 @@ from fewtask.encoders import make_encoder
 from fewtask.errors import SettingsError
 from fewtask.methods import METHODS, make_method
 from fewtask.pool import TaskPool
-from fewtask.presets import base_preset, load_preset, preset_names
+from fewtask.presets import base_preset, load_preset, preset_changes, preset_label, preset_names
 from fewtask.settings import RunSettings, update
 
 PAPER = (Path(__file__).resolve().parents[1] / ".." / "shared" / "paper" / "hyperparameters.json").resolve()
@@ -123,6 +123,48 @@ def test_every_method_accepts_every_preset(name: str, method: str) -> None:
     model = make_method(update(settings, NARROW), shape)
     model.check(pool, pool)
     assert classes >= settings.episode.way
+
+
+def test_a_preset_by_path_extends_a_name_or_another_file_and_may_hold_variants_of_a_method(tmp_path: Path) -> None:
+    first, second = tmp_path / "first.toml", tmp_path / "below" / "second.toml"
+    second.parent.mkdir()
+    first.write_text('extends = "nci"\n[train]\nsteps = 7\n[methods.mlti.mixup]\nalpha = 3.0\n')
+    second.write_text('extends = "../first.toml"\n[train]\naverage = 0.9\n[methods."mlti:narrow".mixup]\nalpha = 0.1\n')
+    settings = load_preset(second, "mlti")
+    assert (settings.dataset, settings.train.steps, settings.train.average) == ("nci", 7, 0.9)
+    assert settings.mixup.alpha == 3.0
+    variant = load_preset(str(second), "mlti:narrow")
+    # A variant has settings of its own, not those of the method that it is a form of.
+    assert (variant.method, variant.mixup.alpha) == ("mlti", 0.1)
+    assert base_preset(str(second)) == "nci"
+    assert preset_changes(str(second)) == {
+        "train": {"steps": 7, "average": 0.9},
+        "methods": {"mlti": {"mixup": {"alpha": 3.0}}, "mlti:narrow": {"mixup": {"alpha": 0.1}}},
+    }
+
+
+@pytest.mark.parametrize(
+    ("text", "word"),
+    [
+        ('extends = "own.toml"', "extends itself"),
+        ('extends = "ncy"', "did you mean 'nci'"),
+        ('extends = "gone.toml"', "cannot read the preset .*gone.toml"),
+        ("[train]\nsteps = 7", "names no data set"),
+        ('dataset = "nci"\n[train]\nstep = 7', "own.toml: unknown setting 'train.step': did you mean 'train.steps'"),
+        ("steps", "own.toml is not valid TOML"),
+    ],
+)
+def test_a_wrong_file_is_refused_with_the_reason(tmp_path: Path, text: str, word: str) -> None:
+    path = tmp_path / "own.toml"
+    path.write_text(text)
+    with pytest.raises(SettingsError, match=word):
+        load_preset(path, "protonet")
+
+
+def test_an_experiments_preset_is_called_by_its_folders() -> None:
+    assert preset_label("experiments/nci/decay/preset.toml") == "nci-decay"
+    assert preset_label("my/own.toml") == "own"
+    assert preset_label("nci") == "nci"
 
 
 @pytest.mark.parametrize(

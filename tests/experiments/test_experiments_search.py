@@ -93,23 +93,22 @@ def test_the_best_on_validation_is_chosen_whatever_test_says_and_only_when_all_a
     assert chosen["protonet"].cell == experiment.cells[2]
 
 
-def test_a_written_preset_extends_its_own_and_stands_in_the_papers_tables(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_written_preset_extends_its_own_and_stands_in_the_papers_tables(tmp_path: Path) -> None:
     values = (("train.average", 0.9), ("optimizer.lr", 0.0003))
     text = preset_text("nci", "chosen", [{"train": {"steps": 7}}], {"protonet": values})
-    read = presets._read
-    monkeypatch.setattr(presets, "_read", lambda name: tomllib.loads(text) if name == "nci-x" else read(name))
-    monkeypatch.setattr(presets, "preset_names", lambda: ["cifar100-fs-5shot", "nci", "nci-x"])
-    monkeypatch.setattr("fewtask.experiments.tables.preset_names", lambda: ["cifar100-fs-5shot", "nci", "nci-x"])
-    settings = load_preset("nci-x", "protonet")
+    path = tmp_path / "nci-x.toml"
+    path.write_text(text)
+    name = str(path)
+    settings = load_preset(name, "protonet")
     assert (settings.dataset, settings.train.steps, settings.train.average) == ("nci", 7, 0.9)
     assert settings.optimizer.lr == 0.0003
     assert settings.episode == load_preset("nci", "protonet").episode
-    assert load_preset("nci-x", "mlti").train.average == 0.0
-    cells = narrow(get_experiment("table1"), ["nci-x"]).cells
+    assert load_preset(name, "mlti").train.average == 0.0
+    cells = narrow(get_experiment("table1"), [name]).cells
     paper = {c.method: c.paper for c in get_experiment("table1").cells if c.preset == "nci"}
     assert {c.method: c.paper for c in cells} == paper
     assert {c.column for c in cells} == {"nci-x"}
-    assert [e.name for e in narrow_all(["nci-x"])] == ["table1", "figure-loss", "figure-tasks"]
+    assert [e.name for e in narrow_all([name])] == ["table1", "figure-loss", "figure-tasks"]
     assert named_presets(["nci"]) == ["nci"]
 
 
@@ -134,3 +133,10 @@ def test_tune_runs_the_grid_without_meta_test_and_writes_the_choice(
     assert "4 to do" in capsys.readouterr().out
     assert main(argv) == 0
     assert "4 in the ledger, 0 to do" in capsys.readouterr().out
+    # What was written is a preset at once, and one that a further search may start from.
+    assert load_preset(out, "mlti").mixup.alpha == best["settings"]["mixup"]["alpha"]
+    again = tmp_path / "below" / "again.toml"
+    argv[1], argv[-1] = str(out), str(again)
+    assert main([*argv, "--methods", "mlti"]) == 0
+    assert tomllib.loads(again.read_text())["extends"] == "../chosen.toml"
+    assert main(["train", str(again), "--method", "mlti", "--out", str(tmp_path / "run"), "--train.steps=1"]) == 0

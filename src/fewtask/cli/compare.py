@@ -27,7 +27,7 @@ HEADINGS = ("test %", "reference minus this", "validation %", "training loss", "
 @dataclass(frozen=True)
 class Compare(GridFlags):
     preset: Annotated[str, tyro.conf.Positional] = "rainbow-digits"
-    """A preset."""
+    """A preset: a name, or a file."""
     seeds: int = 3
     """Runs with seeds 0 to N - 1 of each method."""
     methods: str = "centroid,protonet,metareg,metamix,mlti,protonet-st,meta-interpolation"
@@ -72,16 +72,17 @@ def comparison(command: Compare) -> Experiment:
         variant_cells,
     )
     from fewtask.methods import METHODS, get_method
-    from fewtask.presets import read_preset
+    from fewtask.presets import preset_label, read_preset
 
     read_preset(command.preset)
+    label = preset_label(command.preset)
     if command.variants == "none":
         methods = list(METHODS) if command.methods == "all" else names(command.methods)
         for method in methods:
-            get_method(method)
+            get_method(method.partition(":")[0])
         cells = method_cells([command.preset], methods, {})
         reference = METHOD_TITLES[OURS] if OURS in methods else cells[-1].row
-        return Experiment(f"compare-{command.preset}", f"Methods on {command.preset}", cells, reference)
+        return Experiment(f"compare-{label}", f"Methods on {label}", cells, reference)
     chosen = {
         "ablations": ABLATIONS,
         "strategies": STRATEGIES,
@@ -90,8 +91,8 @@ def comparison(command: Compare) -> Experiment:
     }[command.variants]
     reference = "support" if command.variants == "strategies" else METHOD_TITLES[OURS]
     cells = variant_cells(command.preset, chosen, {})
-    title = f"Variants of Meta-Interpolation on {command.preset}"
-    return Experiment(f"compare-{command.preset}-{command.variants}", title, cells, reference)
+    title = f"Variants of Meta-Interpolation on {label}"
+    return Experiment(f"compare-{label}-{command.variants}", title, cells, reference)
 
 
 def table_texts(summary: Summary) -> list[list[str]]:

@@ -1,4 +1,4 @@
-"""fewtask train DATASET --method NAME --seed S --out RUN."""
+"""fewtask train DATASET|PRESET.toml --method NAME --seed S --out RUN."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import tyro
 
 from fewtask.cli.common import choose_device, make_console, parse, progress_on
 from fewtask.errors import SettingsError
-from fewtask.presets import load_preset, preset_names
+from fewtask.presets import is_path, load_preset, preset_label, preset_names
 from fewtask.settings import RunSettings
 from fewtask.threads import settle_threads
 
@@ -59,14 +59,15 @@ def choose(argv: list[str]) -> Choice:
             method = word.partition("=")[2]
         else:
             rest.append(word)
-    # The first word, as the usage has it; or, after other flags, the first that names a preset.
+    # The first word, as the usage has it; or, after other flags, the first that names a preset or is a preset's file.
     known = preset_names()
-    place = 0 if rest and not rest[0].startswith("-") else next((i for i, w in enumerate(rest) if w in known), None)
+    named = [i for i, word in enumerate(rest) if word in known or (is_path(word) and word.endswith(".toml"))]
+    place = 0 if rest and not rest[0].startswith("-") else next(iter(named), None)
     if place is not None:
         return Choice(rest[place], method, rest[:place] + rest[place + 1 :])
     if {"-h", "--help"} & set(rest):
         return Choice("rainbow-digits", method, rest)
-    raise SettingsError(f"say what to train on: fewtask train DATASET; known are {', '.join(known)}")
+    raise SettingsError(f"say what to train on: fewtask train DATASET or PRESET.toml; known are {', '.join(known)}")
 
 
 def main(argv: list[str]) -> int:
@@ -89,7 +90,7 @@ def train(command: Train, preset: str) -> int:
     settle_threads(command.threads)
     device = choose_device(command.device)
     settings = command.settings
-    out = command.out or Path("runs") / f"{preset}-{settings.method}-{settings.seed}"
+    out = command.out or Path("runs") / f"{preset_label(preset)}-{settings.method}-{settings.seed}"
     dataset = load_dataset(
         settings.dataset,
         settings.data,

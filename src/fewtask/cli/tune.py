@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -11,6 +12,7 @@ from rich.table import Table
 
 from fewtask.cli.common import make_console, parse
 from fewtask.cli.grids import GridFlags, asked_changes, fill_ledger, names, relative, say_failures
+from fewtask.presets import is_path
 
 if TYPE_CHECKING:
     from fewtask.experiments.summary import CellResult, Summary
@@ -23,13 +25,13 @@ same command goes on."""
 @dataclass(frozen=True)
 class Tune(GridFlags):
     preset: Annotated[str, tyro.conf.Positional] = "rainbow-digits"
-    """A preset."""
+    """A preset: a name, or a file."""
     methods: str = ""
     """Only these methods of the grid, separated by commas."""
     grid: Annotated[Path | None, tyro.conf.arg(metavar="FILE.toml")] = None
     """Another grid than the declared one: [every] and [methods.NAME] with lists of values."""
     write: Annotated[Path | None, tyro.conf.arg(metavar="FILE.toml")] = None
-    """Write the chosen settings as a preset, for the folder src/fewtask/presets."""
+    """Write the chosen settings as a preset, which every command takes by its path."""
     seeds: int = 1
     """Runs with seeds 0 to N - 1 of each candidate."""
     ledger: Path = Path("results/search")
@@ -67,9 +69,15 @@ def main(argv: list[str]) -> int:
     if command.write is not None:
         about = f"{command.preset} with settings chosen on meta-validation ({command_text(command)})."
         found = {method: tuple(flat(result.cell.changes).items()) for method, result in chosen.items()}
-        write_text(command.write, preset_text(command.preset, about, [c for c in changes if c], found))
+        base = relative_preset(command.preset, command.write)
+        write_text(command.write, preset_text(base, about, [c for c in changes if c], found))
         console.print(f"written: {relative(command.write)}", highlight=False)
     return 0
+
+
+def relative_preset(preset: str, file: Path) -> str:
+    """How a preset in another file says that it extends this one."""
+    return os.path.relpath(preset, file.parent) if is_path(preset) else preset
 
 
 def command_text(command: Tune) -> str:

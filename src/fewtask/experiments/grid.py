@@ -10,7 +10,7 @@ from typing import Any
 
 from fewtask.experiments.ledger import Ledger, run_stem
 from fewtask.methods import get_method
-from fewtask.presets import load_preset
+from fewtask.presets import load_preset, preset_label
 from fewtask.settings import RunSettings, update
 
 Changes = Mapping[str, Any]
@@ -67,7 +67,7 @@ class PlannedRun:
 
 def cell_settings(cell: Cell, seed: int, changes: Sequence[Changes] = ()) -> RunSettings:
     """The settings of a cell's run: the preset, the cell's own changes, then those asked for."""
-    get_method(cell.method)
+    get_method(cell.method.partition(":")[0])
     settings = update(load_preset(cell.preset, cell.method), cell.changes)
     for change in changes:
         settings = update(settings, change)
@@ -80,13 +80,13 @@ def plan(
     """Every run once, seed by seed: stopped anywhere, the grid leaves a fair comparison."""
     cells, mapped = list(cells), list(task_maps)
     # Task maps are drawn from the first seed.
-    wanted = {run_stem(cell.preset, cell_settings(cell, 0, changes)) for cell in mapped}
+    wanted = {run_stem(preset_label(cell.preset), cell_settings(cell, 0, changes)) for cell in mapped}
     runs: dict[str, PlannedRun] = {}
     for seed in range(seeds):
         for cell in [*cells, *mapped] if seed == 0 else cells:
             settings = cell_settings(cell, seed, changes)
-            stem = run_stem(cell.preset, settings)
-            runs.setdefault(stem, PlannedRun(cell.preset, settings, task_map=stem in wanted))
+            stem = run_stem(preset_label(cell.preset), settings)
+            runs.setdefault(stem, PlannedRun(preset_label(cell.preset), settings, task_map=stem in wanted))
     return list(runs.values())
 
 

@@ -21,9 +21,9 @@ from fewtask.errors import RunError, SettingsError
 from fewtask.experiments.changes import flat, nested
 from fewtask.experiments.grid import Cell, Changes
 from fewtask.experiments.summary import CellResult, Summary
-from fewtask.experiments.tables import METHOD_TITLES, Experiment
+from fewtask.experiments.tables import Experiment, method_title
 from fewtask.methods import get_method
-from fewtask.presets import load_preset
+from fewtask.presets import load_preset, preset_label
 from fewtask.settings import RunSettings, to_dict, update
 
 Values = tuple[tuple[str, Any], ...]
@@ -55,11 +55,12 @@ class Search:
     def experiment(self, preset: str, methods: Sequence[str]) -> Experiment:
         """A row a candidate."""
         cells = [
-            Cell(f"{METHOD_TITLES.get(method, method)}: {values_text(values)}", preset, preset, method, nested(values))
+            Cell(f"{method_title(method)}: {values_text(values)}", preset, preset, method, nested(values))
             for method in methods
             for values in self.candidates(preset, method)
         ]
-        return Experiment(f"tune-{preset}", f"Candidates on {preset}", tuple(cells), cells[-1].row)
+        label = preset_label(preset)
+        return Experiment(f"tune-{label}", f"Candidates on {label}", tuple(cells), cells[-1].row)
 
     def without(self, keys: Iterable[str]) -> Search:
         """Less the settings that are fixed for all methods."""
@@ -105,11 +106,12 @@ def _check(search: Search) -> None:
     """Refuses what is no list, unknown methods and settings, and an unequal budget."""
     counts = {}
     for method, lists in search.lists.items():
-        get_method(method)
+        name = method.partition(":")[0]
+        get_method(name)
         for key, values in lists.items():
             if not isinstance(values, list) or not values:
                 raise SettingsError(f"the grid gives no list of values for '{key}' of {method}")
-            update(RunSettings(method=method), nested([(key, values[0])]))
+            update(RunSettings(method=name), nested([(key, values[0])]))
         counts[method] = math.prod(map(len, lists.values()))
     if len(set(counts.values())) > 1:
         numbers = ", ".join(f"{method} {count}" for method, count in counts.items())
@@ -140,7 +142,8 @@ def preset_text(preset: str, about: str, shared: Sequence[Changes], chosen: Mapp
         lines += _table(group, values)
     for method, found in chosen.items():
         for group, values in nested(found).items():
-            lines += _table(f"methods.{method}.{group}", values)
+            name = json.dumps(method) if ":" in method else method
+            lines += _table(f"methods.{name}.{group}", values)
     return "\n".join(lines) + "\n"
 
 

@@ -15,7 +15,7 @@ from typing import Any, Literal
 
 from fewtask.errors import SettingsError, unknown
 from fewtask.experiments.grid import Cell, Changes
-from fewtask.presets import base_preset, preset_names
+from fewtask.presets import base_preset, is_path, preset_label, preset_names
 
 METHOD_TITLES = {
     "centroid": "Centroid (untrained)",
@@ -36,6 +36,12 @@ PAPER = (*NON_IMAGE, *IMAGE)
 OURS = "meta-interpolation"
 FULL_TRAIN, FULL_VALIDATION = 20, 15
 SET_SIZES = (1, 2, 3, 4, 5)
+
+
+def method_title(method: str) -> str:
+    """As tables show it; "meta-interpolation:mean" is Meta-Interpolation, mean."""
+    name, _, variant = method.partition(":")
+    return ", ".join(filter(None, (METHOD_TITLES.get(name, name), variant)))
 
 
 @dataclass(frozen=True)
@@ -166,7 +172,7 @@ def named_presets(datasets: Sequence[str]) -> list[str]:
     known = preset_names()
     wanted: dict[str, None] = {}
     for name in datasets:
-        found = [p for p in known if p == name]
+        found = [name] if name in known or is_path(name) else []
         found = found or [p for p in known if p.startswith(f"{name}-") and base_preset(p) is None]
         if not found:
             raise unknown("data set or preset", name, known)
@@ -176,7 +182,7 @@ def named_presets(datasets: Sequence[str]) -> list[str]:
 
 def _moved(cell: Cell, preset: str, same_data: bool) -> Cell:
     """A cell on another preset; the paper's number is for its own data."""
-    column = cell.column.replace(cell.preset, preset)
+    column = cell.column.replace(cell.preset, preset_label(preset))
     return replace(cell, preset=preset, column=column, paper=cell.paper if same_data else None)
 
 
@@ -188,8 +194,8 @@ def method_cells(presets: Sequence[str], methods: Sequence[str], numbers: dict[s
     """A row a method, a column a preset; numbers by the paper's spelling of both."""
     return tuple(
         Cell(
-            METHOD_TITLES.get(method, method),
-            preset,
+            method_title(method),
+            preset_label(preset),
             preset,
             method,
             {},
@@ -202,7 +208,10 @@ def method_cells(presets: Sequence[str], methods: Sequence[str], numbers: dict[s
 
 def variant_cells(preset: str, variants: Sequence[Variant], numbers: dict[str, Any]) -> tuple[Cell, ...]:
     """A row a variant, one column."""
-    return tuple(Cell(v.title, preset, preset, v.method, v.changes or {}, _pair(numbers.get(v.key))) for v in variants)
+    return tuple(
+        Cell(v.title, preset_label(preset), preset, v.method, v.changes or {}, _pair(numbers.get(v.key)))
+        for v in variants
+    )
 
 
 def _compared(name: str, title: str, presets: Sequence[str], key: str) -> Experiment:

@@ -1,13 +1,16 @@
-"""Named settings, one TOML file each.
+"""Settings in TOML files: named ones that come with fewtask, and anyone's own by path.
 
 A preset names its data set and holds the settings shared by all methods; `[methods.NAME]` tables hold what differs.
-One that says `extends = "OTHER"` holds only what differs from that other.
+`[methods."NAME:VARIANT"]` is a method in another form with settings of its own. One that says `extends = "OTHER"`
+holds only what differs from that other: a name, or a path from the file itself.
 """
 
 from __future__ import annotations
 
+import os
 import tomllib
 from importlib import resources
+from pathlib import Path
 from typing import Any
 
 from fewtask.errors import SettingsError, unknown
@@ -19,35 +22,90 @@ def preset_names() -> list[str]:
     return sorted(item.name.removesuffix(".toml") for item in files.iterdir() if item.name.endswith(".toml"))
 
 
+def is_path(name: str) -> bool:
+    """Whether a preset is given by its file and not by its name."""
+    return name.endswith(".toml") or os.sep in name
+
+
+def preset_label(name: str) -> str:
+    """A short name for files and tables; EXPERIMENT/preset.toml has the names of the folders that it lies in."""
+    if not is_path(name):
+        return name
+    path = Path(name).resolve()
+    return f"{path.parent.parent.name}-{path.parent.name}" if path.stem == "preset" else path.stem
+
+
 def read_preset(name: str) -> dict[str, Any]:
-    known = preset_names()
-    if name not in known:
-        narrower = [other for other in known if other.startswith(f"{name}-")]
-        if narrower:
-            raise SettingsError(f"'{name}' has several presets, name one: {', '.join(narrower)}")
-        raise unknown("data set or preset", name, known)
-    values = _read(name)
-    if "extends" not in values:
-        return {"dataset": name, **values}
-    base = {key: value for key, value in read_preset(values.pop("extends")).items() if key != "about"}
-    return _merged(base, values)
+    """All tables of a preset, those that it extends included."""
+    values: dict[str, Any] = {}
+    for layer in _layers(name):
+        values = _merged({key: value for key, value in values.items() if key != "about"}, layer)
+    if "dataset" not in values:
+        raise SettingsError(f'the preset {name} names no data set: give it extends = "OTHER" or dataset = "NAME"')
+    return values
 
 
 def base_preset(name: str) -> str | None:
-    """The preset at the root of those that another extends."""
-    base: str | None = _read(name).get("extends")
-    return base and (base_preset(base) or base)
+    """The name of the preset at the root of those that another extends; None for one that extends none."""
+    chain = _chain(name)
+    return preset_label(chain[0]) if len(chain) > 1 else None
 
 
 def preset_changes(name: str) -> dict[str, Any]:
     """What a preset changes of the one at its root: shared settings, and under "methods" those of single methods."""
-    values = {key: value for key, value in _read(name).items() if key != "about"}
-    base = values.pop("extends", None)
-    return {} if base is None else _merged(preset_changes(base), values)
+    values: dict[str, Any] = {}
+    for layer in _layers(name)[1:]:
+        values = _merged(values, {key: value for key, value in layer.items() if key != "about"})
+    return values
+
+
+def load_preset(name: str | Path, method: str) -> RunSettings:
+    """The settings of a preset for a method, or for a variant of it: "meta-interpolation:mean"."""
+    values = read_preset(str(name))
+    values.pop("about", None)
+    per_method = values.pop("methods", {})
+    try:
+        settings = update(RunSettings(method=method.partition(":")[0]), values)
+        return update(settings, per_method.get(method, {}))
+    except SettingsError as error:
+        if is_path(str(name)):
+            raise SettingsError(f"the preset {name}: {error}") from error
+        raise
+
+
+def _chain(name: str) -> list[str]:
+    """A preset after those that it extends, the root first; paths are complete."""
+    chain = [name]
+    while (base := _read(chain[0]).get("extends")) is not None:
+        if is_path(base) and is_path(chain[0]):
+            base = os.path.normpath(Path(chain[0]).parent / base)
+        if base in chain:
+            raise SettingsError(f"the preset {name} extends itself, by way of {base}")
+        chain.insert(0, base)
+    return chain
+
+
+def _layers(name: str) -> list[dict[str, Any]]:
+    """What each preset of the chain says, less its word on what it extends; a root's name is its data set's."""
+    chain = _chain(name)
+    layers = [{key: value for key, value in _read(one).items() if key != "extends"} for one in chain]
+    return layers if is_path(chain[0]) else [{"dataset": chain[0]} | layers[0], *layers[1:]]
 
 
 def _read(name: str) -> dict[str, Any]:
-    return tomllib.loads(resources.files(__package__).joinpath(f"{name}.toml").read_text(encoding="utf-8"))
+    try:
+        if is_path(name):
+            return tomllib.loads(Path(name).expanduser().read_text(encoding="utf-8"))
+        if name in (known := preset_names()):
+            return tomllib.loads(resources.files(__package__).joinpath(f"{name}.toml").read_text(encoding="utf-8"))
+    except OSError as error:
+        raise SettingsError(f"cannot read the preset {name}: {error.strerror}") from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise SettingsError(f"the preset {name} is not valid TOML: {error}") from error
+    narrower = [other for other in known if other.startswith(f"{name}-")]
+    if narrower:
+        raise SettingsError(f"'{name}' has several presets, name one: {', '.join(narrower)}")
+    raise unknown("data set or preset", name, known)
 
 
 def _merged(base: dict[str, Any], own: dict[str, Any]) -> dict[str, Any]:
@@ -57,12 +115,3 @@ def _merged(base: dict[str, Any], own: dict[str, Any]) -> dict[str, Any]:
         below = merged.get(key)
         merged[key] = _merged(below, value) if isinstance(value, dict) and isinstance(below, dict) else value
     return merged
-
-
-def load_preset(name: str, method: str) -> RunSettings:
-    """The settings of a preset for a method."""
-    values = read_preset(name)
-    values.pop("about", None)
-    per_method = values.pop("methods", {})
-    settings = update(RunSettings(method=method), values)
-    return update(settings, per_method.get(method, {}))
