@@ -207,7 +207,7 @@ def test_mini_imagenet_has_the_papers_12_training_classes(raw_dir: Path, prepare
 def test_a_prepared_mini_imagenet_row_is_the_jpeg_that_the_csv_names(raw_dir: Path, prepared_dir: Path) -> None:
     image_module = pytest.importorskip("PIL.Image")
     dataset = load("mini-imagenet-s", raw_dir, prepared_dir)
-    name, label = mini_imagenet_s.read_table(raw_dir / "mini_imagenet" / "val.csv")[777]
+    name, label = mini_imagenet_s.read_list(raw_dir / "mini_imagenet" / "val.csv")[777]
     expected = np.asarray(image_module.open(raw_dir / "mini_imagenet" / "images" / name).convert("RGB"))
     assert (dataset.validation.rows[777].numpy() == expected.transpose(2, 0, 1)).all()
     assert 777 in dataset.validation.class_rows[dataset.validation.class_names.index(label)]

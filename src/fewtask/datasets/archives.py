@@ -12,6 +12,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path, PurePosixPath
 from typing import IO
 
+from fewtask.bounds import Unpacking, regular_file
 from fewtask.errors import DataError
 
 # What zipfile and tarfile raise for a file that is cut off or is something else.
@@ -27,11 +28,13 @@ def unpack_archive(archive: Path, form: str, folder: Path, wanted: Sequence[str]
     folder.mkdir(parents=True, exist_ok=True)
     work = Path(tempfile.mkdtemp(prefix=".unpack-", dir=folder))
     try:
+        budget = Unpacking(archive)
         for name, stream in _members(archive, form):
             target = work / safe_path(name, archive)
             target.parent.mkdir(parents=True, exist_ok=True)
+            budget.member()
             with stream, target.open("wb") as out:
-                shutil.copyfileobj(stream, out, 1 << 20)
+                budget.copy(stream, out)
         _move(_without_top(work, wanted), folder)
     except DAMAGED as error:
         raise DataError(
@@ -47,6 +50,7 @@ def unpack_archive(archive: Path, form: str, folder: Path, wanted: Sequence[str]
 
 def open_zip(archive: Path) -> zipfile.ZipFile:
     """A zip file to read members from, or a DataError where it is cut off or no zip at all."""
+    regular_file(archive)
     try:
         return zipfile.ZipFile(archive)
     except DAMAGED as error:
@@ -56,6 +60,8 @@ def open_zip(archive: Path) -> zipfile.ZipFile:
 def read_member(opened: zipfile.ZipFile, name: str) -> bytes:
     """A zip member's bytes, checked against the checksum that the zip file keeps of it."""
     try:
+        # A zip file's reader gives no more than the size that its index states.
+        Unpacking(Path(opened.filename or "")).take(opened.getinfo(name).file_size)
         return opened.read(name)
     except KeyError as error:
         raise DataError(f"{opened.filename} has no member {name}: fetch the publisher's file again") from error

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import csv
 import zlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -22,6 +21,7 @@ UNTESTED = -1
 SHARES = {"train": 0.60, "validation": 0.15, "test": 0.25}
 GOLDEN = (5**0.5 - 1) / 2
 MOST_LISTED = 20
+LONGEST_PLACE = 200
 
 
 @dataclass
@@ -45,7 +45,7 @@ class AssayTable:
     def add(self, text: str, labels: Mapping[str, int], where: str) -> None:
         self.texts.append(text)
         self.labels.append([labels.get(assay, UNTESTED) for assay in self.assays])
-        self.where.append(where)
+        self.where.append(where[:LONGEST_PLACE])
 
 
 def prepare_table(table: AssayTable, settings: DataSettings, progress: Progress, form: Form) -> Prepared:
@@ -173,32 +173,6 @@ def _pool(bits: np.ndarray, tasks: Mapping[str, Mapping[str, np.ndarray]]) -> Ta
     return TaskPool.fixed(unpack(bits[distinct[:, 0]]), indexed)
 
 
-def read_lines(path: Path, needed: Mapping[str, Sequence[str]]) -> Iterator[tuple[int, dict[str, str]]]:
-    """Line numbers and cells of a comma- or tab-separated file with a header.
-
-    needed: what each column is called here, and the names that publishers give it.
-    """
-    try:
-        with path.open(newline="", encoding="utf-8-sig") as stream:
-            header = stream.readline()
-            stream.seek(0)
-            reader = csv.DictReader(stream, delimiter="\t" if "\t" in header else ",")
-            columns = reader.fieldnames or []
-            found = {}
-            for ours, names in needed.items():
-                present = [name for name in names if name in columns]
-                if not present:
-                    raise DataError(
-                        f"{path} has no column '{names[0]}' (its columns are {', '.join(columns) or 'none'}): "
-                        "use the publisher's file"
-                    )
-                found[ours] = present[0]
-            for row in reader:
-                yield reader.line_num, {ours: (row[theirs] or "").strip() for ours, theirs in found.items()}
-    except (UnicodeDecodeError, csv.Error) as error:
-        raise DataError(f"{path} is not a text table ({error}): use the publisher's file") from error
-
-
 def read_label(cell: str, path: Path, line: int) -> int:
     """0 or 1, in any way of writing it; a blank is an assay in which the molecule was not tested."""
     if not cell:
@@ -208,5 +182,5 @@ def read_label(cell: str, path: Path, line: int) -> int:
     except ValueError:
         value = np.nan
     if value not in (0.0, 1.0):
-        raise DataError(f"{path}, line {line}: the label is '{cell}' where 0 or 1 is needed")
+        raise DataError(f"{path}, line {line}: the label is '{cell[:40]}' where 0 or 1 is needed")
     return int(value)

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import numpy as np
 
+from fewtask.bounds import check_sound
 from fewtask.errors import DataError
 
 RATE = 16_000
@@ -55,11 +56,15 @@ def read_sound(path: Path) -> np.ndarray:
     if not path.is_file():
         raise DataError(f"{path} is missing: complete the folder of sound files")
     try:
+        claimed = soundfile.info(path)
+        check_sound(path, claimed.frames, claimed.channels, claimed.samplerate)
         samples, rate = soundfile.read(path, dtype="float64", always_2d=True)
     except (soundfile.SoundFileError, RuntimeError, TypeError) as error:
         raise DataError(f"{path} is not a readable sound file ({error}): replace the file") from error
     if not len(samples):
         raise DataError(f"{path} holds no sound: replace the file")
+    if not np.isfinite(samples).all():
+        raise DataError(f"{path} holds samples that are no finite numbers: replace the file")
     return resample(samples.mean(axis=1), rate)
 
 

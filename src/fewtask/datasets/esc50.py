@@ -7,18 +7,18 @@ clip of their class; `strict` draws support and query from different recordings.
 
 from __future__ import annotations
 
-import csv
 import os
-import zipfile
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
 
+from fewtask.bounds import read_npz
 from fewtask.datasets.audio import RATE, read_sound
 from fewtask.datasets.base import Prepared, Progress, RawFile, Source
 from fewtask.datasets.class_pools import class_pools
+from fewtask.datasets.tables import read_table
 from fewtask.errors import DataError, unknown
 from fewtask.pool import SPLITS, Dataset
 from fewtask.settings import DataSettings
@@ -61,17 +61,9 @@ def network_of(settings: DataSettings) -> str:
 
 def read_index(path: Path) -> dict[str, tuple[str, str]]:
     """{file name: (class, source recording)} of every clip."""
-    try:
-        with path.open(newline="", encoding="utf-8-sig") as stream:
-            reader = csv.DictReader(stream)
-            for column in ("filename", "category", "src_file"):
-                if column not in (reader.fieldnames or []):
-                    raise DataError(f"{path} has no column '{column}': use the publisher's file")
-            return {line["filename"]: (line["category"], line["src_file"]) for line in reader}
-    except FileNotFoundError as error:
-        raise DataError(f"{path} is missing: 'esc50' needs the publisher's folders meta and audio") from error
-    except (UnicodeDecodeError, csv.Error) as error:
-        raise DataError(f"{path} is not a csv file ({error}): use the publisher's file") from error
+    needed = {column: (column,) for column in ("filename", "category", "src_file")}
+    rows = read_table(path, needed, "'esc50' needs the publisher's folders meta and audio")
+    return {line["filename"]: (line["category"], line["src_file"]) for _, line in rows}
 
 
 def prepare(raw: Path, settings: DataSettings, progress: Progress) -> Prepared:
@@ -97,11 +89,10 @@ def prepare(raw: Path, settings: DataSettings, progress: Progress) -> Prepared:
 
 def _stored_embeddings(path: Path, names: list[str]) -> np.ndarray:
     """[R, 9, 1024] float16 embeddings of the named clips."""
-    try:
-        with np.load(path, allow_pickle=False) as stored:
-            embeddings, filenames = stored["emb"], stored["filename"]
-    except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
-        raise DataError(f"{path} does not hold the arrays emb and filename ({error}): replace it") from error
+    stored = read_npz(path, ("emb", "filename"))
+    embeddings, filenames = stored["emb"], stored["filename"]
+    if embeddings.ndim != 3 or filenames.shape != embeddings.shape[:1]:
+        raise DataError(f"{path} does not hold frames of embeddings of each file: replace it")
     position = {str(name): number for number, name in enumerate(filenames)}
     missing = [name for name in names if name not in position]
     if missing:

@@ -21,6 +21,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from fewtask.bounds import ATOMS, molecule_problem
 from fewtask.datasets.base import Progress, quiet
 from fewtask.errors import DataError, unknown
 from fewtask.settings import DataSettings
@@ -73,7 +74,7 @@ def from_smiles(smiles: Sequence[str], kind: str = "morgan") -> np.ndarray:
         first = int(bad[0])
         raise DataError(
             f"{bad.size} of {len(smiles)} SMILES cannot be read, the first is number {first + 1}, "
-            f"'{smiles[first]}': correct or remove them"
+            f"'{smiles[first][:80]}': correct or remove them"
         )
     return unpack(found.packed)[found.index]
 
@@ -117,7 +118,7 @@ def fingerprint_chunk(texts: Sequence[str], kind: str, form: Form) -> tuple[np.n
         for row, text in enumerate(texts):
             molecule = _read(chem, text, form)
             # RDKit reads an empty text as a molecule without atoms, which has no fingerprint to speak of.
-            if molecule is not None and molecule.GetNumAtoms() > 0:
+            if molecule is not None and 0 < molecule.GetNumAtoms() <= ATOMS:
                 accepted[row] = True
                 bits[row] = make.GetFingerprintAsNumPy(molecule)
     return accepted, np.packbits(bits, axis=1)
@@ -147,6 +148,8 @@ def _distinct_molecules(
 
 def _read(chem: Any, text: str, form: Form) -> Any:
     """An RDKit molecule, or None where RDKit refuses the text."""
+    if molecule_problem(text, form):
+        return None
     if form == "smiles":
         return chem.MolFromSmiles(text)
     return next(chem.ForwardSDMolSupplier(io.BytesIO(text.encode())), None)

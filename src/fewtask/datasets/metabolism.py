@@ -9,9 +9,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from fewtask.datasets.assays import AssayTable, build_assays, prepare_table, read_label, read_lines
+from fewtask.datasets.assays import AssayTable, build_assays, prepare_table, read_label
 from fewtask.datasets.base import Prepared, Progress, RawFile, Source
 from fewtask.datasets.fingerprints import kind_of
+from fewtask.datasets.tables import read_table
 from fewtask.pool import SPLITS, Dataset
 from fewtask.settings import DataSettings
 
@@ -43,7 +44,7 @@ def prepare(folder: Path, settings: DataSettings, progress: Progress) -> Prepare
     table = AssayTable.empty(tuple(DATAVERSE))
     for assay in table.assays:
         path = folder / file_name(assay)
-        for line, cells in read_lines(path, COLUMNS):
+        for line, cells in read_table(path, COLUMNS):
             label = read_label(cells["label"], path, line)
             table.add(cells["smiles"], {assay: label}, f"{path.name}, line {line}: {cells['smiles']}")
     return prepare_table(table, settings, progress, "smiles")

@@ -6,7 +6,6 @@ and Larochelle beside `images`.
 
 from __future__ import annotations
 
-import csv
 import os
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -14,8 +13,10 @@ from typing import Any
 
 import numpy as np
 
+from fewtask.bounds import check_pixels, regular_file
 from fewtask.datasets.base import Prepared, Progress, RawFile, Source
 from fewtask.datasets.class_pools import UINT8_SCALE, class_pools
+from fewtask.datasets.tables import read_table
 from fewtask.errors import DataError
 from fewtask.pool import Dataset
 from fewtask.settings import DataSettings
@@ -28,19 +29,11 @@ TABLES = {"train": "train.csv", "validation": "val.csv", "test": "test.csv"}
 SIDE = 84
 
 
-def read_table(path: Path) -> list[tuple[str, str]]:
+def read_list(path: Path) -> list[tuple[str, str]]:
     """File name and class of each line of a csv file."""
-    try:
-        with path.open(newline="", encoding="utf-8-sig") as stream:
-            reader = csv.DictReader(stream)
-            for column in ("filename", "label"):
-                if column not in (reader.fieldnames or []):
-                    raise DataError(f"{path} has no column '{column}': use the csv files of Ravi and Larochelle")
-            return [(line["filename"], line["label"]) for line in reader]
-    except FileNotFoundError as error:
-        raise DataError(f"{path} is missing: 'mini-imagenet-s' needs {', '.join(TABLES.values())}") from error
-    except (UnicodeDecodeError, csv.Error) as error:
-        raise DataError(f"{path} is not a csv file ({error}): use the csv files of Ravi and Larochelle") from error
+    needed = {"filename": ("filename",), "label": ("label",)}
+    rows = read_table(path, needed, "'mini-imagenet-s' needs the three csv files of Ravi and Larochelle")
+    return [(line["filename"], line["label"]) for _, line in rows]
 
 
 def read_image(path: Path) -> np.ndarray:
@@ -50,7 +43,9 @@ def read_image(path: Path) -> np.ndarray:
     except ImportError as error:
         raise DataError('reading JPEG files needs Pillow: pip install "fewtask[images]"') from error
     try:
+        regular_file(path)
         with Image.open(path, formats=["JPEG"]) as opened:
+            check_pixels(path, *opened.size)
             image = opened.convert("RGB")
     except FileNotFoundError as error:
         raise DataError(f"{path} is missing, although a csv file lists it") from error
@@ -62,7 +57,7 @@ def read_image(path: Path) -> np.ndarray:
 
 
 def prepare(raw: Path, settings: DataSettings, progress: Progress) -> Prepared:
-    tables = {split: read_table(raw / name) for split, name in TABLES.items()}
+    tables = {split: read_list(raw / name) for split, name in TABLES.items()}
     classes: dict[str, list[str]] = {"train": list(TRAIN_CLASSES)}
     for split in ("validation", "test"):
         classes[split] = sorted({label for _, label in tables[split]})

@@ -17,6 +17,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from fewtask.bounds import read_bytes
 from fewtask.errors import DataError
 
 # What numpy and Python 2 or 3 write for an array or for bytes; the parser knows what each of them means.
@@ -59,7 +60,7 @@ class _Array:
 def read_pickle(path: Path) -> Any:
     """Plain containers and arrays of whole numbers; texts that Python 2 wrote are bytes."""
     try:
-        return _finished(_Parser(path.read_bytes(), path).run())
+        return _finished(_Parser(read_bytes(path), path).run())
     except (_NoDataError, struct.error, IndexError, UnicodeDecodeError, MemoryError) as error:
         raise DataError(f"{path} is damaged or is no pickle of plain data ({error}): fetch it again") from error
 

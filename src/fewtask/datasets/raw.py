@@ -14,6 +14,7 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
+from fewtask.bounds import special
 from fewtask.datasets.archives import unpack_archive
 from fewtask.datasets.base import RawFile, Source
 from fewtask.errors import DataError
@@ -54,6 +55,9 @@ def locate(source: Source, named: Path) -> Path:
 
 
 def missing_files(source: Source, folder: Path) -> list[RawFile]:
+    for file in source.files:
+        if special(folder / file.path):
+            raise DataError(f"{folder / file.path} is a pipe or a device: put the publisher's file there")
     return [file for file in source.files if not (folder / file.path).exists()]
 
 

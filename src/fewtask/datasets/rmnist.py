@@ -6,14 +6,13 @@ each; the paper's 16 / 6 / 10 of them are the tasks.
 
 from __future__ import annotations
 
-import gzip
 import itertools
 import struct
-import zlib
 from pathlib import Path
 
 import numpy as np
 
+from fewtask.bounds import gunzip
 from fewtask.datasets.base import Prepared, Progress, RawFile, Source
 from fewtask.datasets.class_pools import UINT8_SCALE
 from fewtask.datasets.rainbow import ANGLES, COLOURS, SIZES, TRANSFORMS, Transform, paint, task_name
@@ -36,7 +35,7 @@ MD5 = {
 def read_idx(path: Path) -> np.ndarray:
     """The array of unsigned bytes in a gzipped idx file."""
     try:
-        content = gzip.decompress(path.read_bytes())
+        content = gunzip(path)
         zeros, kind, dimensions = struct.unpack(">HBB", content[:4])
         shape = struct.unpack(f">{dimensions}I", content[4 : 4 + 4 * dimensions])
         if zeros != 0 or kind != 8:
@@ -44,7 +43,7 @@ def read_idx(path: Path) -> np.ndarray:
         return np.frombuffer(content, np.uint8, offset=4 + 4 * dimensions).reshape(shape)
     except FileNotFoundError as error:
         raise DataError(f"{path} is missing: 'rmnist' needs MNIST's four .gz files") from error
-    except (OSError, EOFError, zlib.error, struct.error, ValueError) as error:
+    except (struct.error, ValueError) as error:
         raise DataError(f"{path} is damaged or is no gzipped idx file ({error}): fetch it again") from error
 
 

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from fewtask.bounds import Unpacking, lines, open_text
 from fewtask.datasets.archives import DAMAGED, open_zip
 from fewtask.errors import DataError
 
@@ -69,16 +70,19 @@ def read_pairs(path: Path, name: str) -> list[Pair]:
         raise DataError(f"{path} is missing: 'glue-scitail' needs a file of sentence pairs of {name}")
     try:
         if not zipfile.is_zipfile(path):
-            with path.open(encoding="utf-8-sig") as stream:
-                return list(_pairs(_json_lines(stream, path), OWN_KEYS, path))
+            with open_text(path, newline=None) as text:
+                return list(_pairs(_json_lines(lines(text, path), path), OWN_KEYS, path))
         archive, pairs = ARCHIVES[name], []
+        budget = Unpacking(path)
         with open_zip(path) as opened:
             for member in archive.members:
                 if member not in opened.namelist():
                     raise DataError(f"{path} has no member {member}: fetch {archive.url} again")
+                # A zip file's reader gives no more than the size that its index states.
+                budget.take(opened.getinfo(member).file_size)
                 with io.TextIOWrapper(opened.open(member), encoding="utf-8", newline="\n") as stream:
                     read = _tsv_lines if member.endswith(".tsv") else _json_lines
-                    pairs += list(_pairs(read(stream, path), archive.keys, path))
+                    pairs += list(_pairs(read(lines(stream, path), path), archive.keys, path))
         return pairs
     except UnicodeDecodeError as error:
         raise DataError(f"{path} is not a text file in UTF-8 ({error}): fetch it again") from error
@@ -116,5 +120,5 @@ def _pairs(lines: Iterable[tuple[int, Mapping[str, object]]], keys: tuple[str, s
             continue
         if label not in ENTAILMENT:
             known = ", ".join(ENTAILMENT)
-            raise DataError(f"{path}, line {number}: the label is '{label}' where one of {known} is needed")
+            raise DataError(f"{path}, line {number}: the label is '{label[:40]}' where one of {known} is needed")
         yield Pair(premise, hypothesis, ENTAILMENT[label], number)

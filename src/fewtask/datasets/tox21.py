@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from fewtask.datasets.assays import AssayTable, build_assays, prepare_table, read_label, read_lines
+from fewtask.datasets.assays import AssayTable, build_assays, prepare_table, read_label
 from fewtask.datasets.base import Prepared, Progress, RawFile, Source
 from fewtask.datasets.fingerprints import kind_of
+from fewtask.datasets.tables import read_table
 from fewtask.pool import SPLITS, Dataset
 from fewtask.settings import DataSettings
 
@@ -28,7 +29,7 @@ def prepare(folder: Path, settings: DataSettings, progress: Progress) -> Prepare
     table = AssayTable.empty([assay for split in SPLITS for assay in ASSAYS[split]])
     path = folder / FILE
     columns = {"smiles": SMILES} | {assay: (assay,) for assay in table.assays}
-    for line, cells in read_lines(path, columns):
+    for line, cells in read_table(path, columns):
         labels = {assay: read_label(cells[assay], path, line) for assay in table.assays}
         table.add(cells["smiles"], labels, f"{path.name}, line {line}: {cells['smiles']}")
     return prepare_table(table, settings, progress, "smiles")

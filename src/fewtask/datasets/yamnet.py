@@ -6,7 +6,6 @@ Weights come from an .npz file of plain arrays with batch norm folded in: `layer
 
 from __future__ import annotations
 
-import zipfile
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -15,6 +14,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from fewtask.bounds import read_npz
 from fewtask.datasets.audio import YAMNET
 from fewtask.errors import DataError
 
@@ -43,15 +43,12 @@ class YamNet:
     @classmethod
     def load(cls, path: Path) -> YamNet:
         try:
-            with np.load(path, allow_pickle=False) as stored:
-                return cls({key: stored[key] for key in stored.files})
+            return cls(read_npz(path))
         except FileNotFoundError as error:
             raise DataError(
                 f"YAMNet's weights {path} are missing: put {ADDRESS} there in the layout of the data notes, or use "
                 "features 'vggish'"
             ) from error
-        except (OSError, ValueError, EOFError, AttributeError, zipfile.BadZipFile) as error:
-            raise DataError(f"{path} is not an .npz file of plain arrays ({error}): replace it") from error
 
     @torch.inference_mode()
     def __call__(self, patches: Tensor) -> Tensor:
