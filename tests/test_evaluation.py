@@ -13,12 +13,11 @@ import torch
 from torch import Tensor
 
 from fewtask.encoders.normalisation import EpisodeBatchNorm
-from fewtask.episode_list import EpisodeList, draw_episodes
-from fewtask.evaluation import episode_scores, evaluate, half_width
+from fewtask.evaluation import episode_scores, evaluate, half_width, prepare
 from fewtask.methods import METHODS, Method, make_method
-from fewtask.pool import TaskPool
-from fewtask.settings import RunSettings, update
-from fewtask.training.loop import selection_episodes
+from fewtask.pool import Dataset, TaskPool
+from fewtask.protocol import EpisodeList, draw_episodes, selection_episodes
+from fewtask.settings import DataSettings, RunSettings, update
 
 SHAPE = (6,)
 
@@ -101,7 +100,7 @@ def test_evaluation_equals_one_episode_at_a_time(name: str, monkeypatch: pytest.
     monkeypatch.setattr("fewtask.evaluation.ROWS_AT_ONCE", 7)
     monkeypatch.setattr("fewtask.evaluation.EPISODES_AT_ONCE", 5)
     method, pool = built(name).train(), toy_pool()
-    method.prepare(pool, pool)
+    prepare(method, Dataset("toy", pool, pool).pools(method.settings.data))
     before = {key: value.clone() for key, value in method.state_dict().items()}
     episodes = draw_episodes(pool, 13, 3, 2, 4, seed=5)
     wanted_accuracies, wanted_losses = one_at_a_time(method, pool, episodes)
@@ -137,16 +136,17 @@ def test_the_interval_is_that_of_a_mean_over_episodes() -> None:
 
 
 def test_every_method_and_seed_sees_the_same_episodes() -> None:
-    pool, lists = toy_pool(), []
+    pool = toy_pool()
+    pools, lists = Dataset("toy", pool, pool).pools(DataSettings()), []
     for seed, name in enumerate(sorted(METHODS)):
         torch.manual_seed(seed)
         np.random.seed(seed)
         settings = update(RunSettings(method=name, seed=seed), {"episode": {"way": 3, "shot": 2}})
-        lists.append(selection_episodes(update(settings, {"evaluation": {"query": 3}}), pool))
+        lists.append(selection_episodes(update(settings, {"evaluation": {"query": 3}}), pools))
     assert all(np.array_equal(one.rows, lists[0].rows) for one in lists)
     assert len(lists[0].tasks) == 1000
     other = update(RunSettings(), {"episode": {"way": 3, "shot": 2}, "evaluation": {"query": 3, "seed": 1}})
-    assert not np.array_equal(selection_episodes(other, pool).rows, lists[0].rows)
+    assert not np.array_equal(selection_episodes(other, pools).rows, lists[0].rows)
 
 
 @pytest.mark.parametrize("episodes", [3, 10, 1201])

@@ -13,10 +13,10 @@ import torch
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from fewtask.episode_list import draw_episodes
 from fewtask.episodes import Episode
 from fewtask.errors import TaskError
 from fewtask.pool import Dataset, TaskPool
+from fewtask.protocol import draw_episodes
 from fewtask.sampler import EpisodeSampler
 
 quick = settings(max_examples=60, deadline=None)

@@ -6,13 +6,13 @@ __version__ = "0.1.0"
 
 if TYPE_CHECKING:
     from fewtask.datasets.cache import load_dataset
-    from fewtask.episode_list import draw_episodes
     from fewtask.episodes import Episode
     from fewtask.evaluation import evaluate
     from fewtask.hypergradient import hypergradient
     from fewtask.methods import make_method
     from fewtask.pool import Dataset, TaskPool
     from fewtask.presets import load_preset
+    from fewtask.protocol import draw_episodes
     from fewtask.run import execute, load_run
     from fewtask.sampler import EpisodeSampler
     from fewtask.settings import RunSettings, update
@@ -23,7 +23,7 @@ _PLACES = {
     "EpisodeSampler": "fewtask.sampler",
     "RunSettings": "fewtask.settings",
     "TaskPool": "fewtask.pool",
-    "draw_episodes": "fewtask.episode_list",
+    "draw_episodes": "fewtask.protocol",
     "evaluate": "fewtask.evaluation",
     "execute": "fewtask.run",
     "hypergradient": "fewtask.hypergradient",

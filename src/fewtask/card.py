@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from fewtask.pool import SPLITS, Dataset
+from fewtask.pool import Pools
 from fewtask.settings import RunSettings
 
 
-def card(settings: RunSettings, record: dict[str, Any], dataset: Dataset) -> str:
+def card(settings: RunSettings, record: dict[str, Any], pools: Pools) -> str:
     """Markdown for the run's README.md."""
     e = settings.episode
     lines = [
@@ -29,7 +29,7 @@ def card(settings: RunSettings, record: dict[str, Any], dataset: Dataset) -> str
             f"{test['episodes']} episodes |"
         )
     lines += [
-        f"| encoder | {settings.encoder.name}, input {tuple(dataset.input_shape)} |",
+        f"| encoder | {settings.encoder.name}, input {tuple(pools.input_shape)} |",
         f"| training | {settings.train.steps} steps, {record['seconds']:.0f} s |",
         f"| made with | fewtask {record['environment']['fewtask']}, torch {record['environment']['torch']} |",
         "",
@@ -42,11 +42,13 @@ def card(settings: RunSettings, record: dict[str, Any], dataset: Dataset) -> str
         ]
         lines += ["", "The intervals are over episodes of these tasks: they do not speak of other tasks or seeds.", ""]
     lines += ["## Tasks it learned from", ""]
-    for split in SPLITS[:2]:
-        pool = dataset.split(split)
+    for split in ("train", "validation"):
+        pool = pools.split(split)
         names = [t.name for t in pool.tasks] if not pool.is_class_pool else list(pool.class_names)
         lines.append(f"- {split}: {', '.join(names)}")
     lines += [
+        "",
+        *pools.notes,
         "",
         "## Use",
         "",

@@ -21,6 +21,7 @@ import torch
 from fewtask.datasets.base import Progress, quiet
 from fewtask.datasets.cache import load_dataset
 from fewtask.errors import SettingsError
+from fewtask.evaluation import prepare
 from fewtask.methods import Method, make_method
 from fewtask.presets import load_preset
 from fewtask.settings import RunSettings, update
@@ -101,11 +102,12 @@ def check(
     settings = update(load_preset(preset, method), changes or {})
     settings = update(settings, {"train": {"steps": steps}, "hyper": {"period": period}})
     dataset = load_dataset(settings.dataset, settings.data, data_dir=data_dir, raw_dir=raw_dir, progress=progress)
-    model = _fresh(settings, dataset.input_shape)
-    model.check(dataset.train, dataset.validation)
-    model.prepare(dataset.train, dataset.validation)
+    pools = dataset.pools(settings.data, settings.episode.way)
+    model = _fresh(settings, pools.input_shape)
+    model.check(pools.train, pools.outer)
+    prepare(model, pools)
     model.train()
-    state = new_state(model, dataset.train, dataset.validation)
+    state = new_state(model, pools.train, pools.outer)
     losses: list[float] = []
     plain: list[float] = []
     hyper: list[float] = []

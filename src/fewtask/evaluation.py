@@ -16,9 +16,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from fewtask.episode_list import EpisodeList
 from fewtask.methods.base import Method
-from fewtask.pool import TaskPool
+from fewtask.pool import Pools, TaskPool
+from fewtask.protocol import EpisodeList, selection_episodes
 
 ROWS_AT_ONCE = 1024
 EPISODES_AT_ONCE = 50
@@ -100,6 +100,15 @@ def summarise(pool: TaskPool, episodes: EpisodeList, accuracies: np.ndarray, los
 
 def evaluate(method: Method, pool: TaskPool, episodes: EpisodeList) -> Score:
     return summarise(pool, episodes, *episode_scores(method, pool, episodes))
+
+
+def prepare(method: Method, pools: Pools) -> None:
+    """Lets a method find what it needs in the data before its first step."""
+
+    def accuracy() -> float:
+        return evaluate(method, pools.selection, selection_episodes(method.settings, pools)).accuracy
+
+    method.prepare(pools.train, accuracy)
 
 
 def half_width(values: np.ndarray) -> float:

@@ -26,15 +26,15 @@ import torch
 
 from fewtask import __version__
 from fewtask.card import card
-from fewtask.episode_list import draw_episodes
 from fewtask.errors import RunError
-from fewtask.evaluation import Score, evaluate
+from fewtask.evaluation import Score, evaluate, prepare
 from fewtask.methods import Method, get_method, make_method
-from fewtask.pool import SPLITS, Dataset, TaskPool
+from fewtask.pool import Dataset, Pools
+from fewtask.protocol import check_episodes, meta_test_episodes, selection_episodes
 from fewtask.settings import RunSettings, from_dict, identity
 from fewtask.training.files import read_json, read_tensors, write_json, write_tensors, write_text
 from fewtask.training.history import History
-from fewtask.training.loop import fit, selection_episodes
+from fewtask.training.loop import fit
 
 
 @dataclass(frozen=True)
@@ -60,35 +60,34 @@ def execute(
 
     With test=False meta-test is left alone, for choosing settings.
     """
+    pools = dataset.pools(settings.data, settings.episode.way)
     if out is not None and (out / "result.json").exists():
         check_same(settings, out)
         saved = load_run(out, device)
         record = read_json(out / "result.json")
-        if test and "test" not in record:
-            record["test"] = meta_test(saved, dataset.to(device)).as_dict()
+        if test and pools.test is not None and "test" not in record:
+            record["test"] = meta_test(saved, pools.to(device)).as_dict()
             write_json(out / "result.json", record)
         return RunResult(record, saved, [])
-    dataset = dataset.to(device)
+    pools = pools.to(device)
     torch.manual_seed(settings.seed)
-    method = make_method(settings, dataset.input_shape).to(device)
-    method.check(dataset.train, dataset.validation)
-    # Episodes that the data cannot give are refused now, not after hours of training.
-    for pool in (dataset.validation, dataset.test) if test else (dataset.validation,):
-        test_episodes(settings, pool, len(pool.tasks))
+    method = make_method(settings, pools.input_shape).to(device)
+    method.check(pools.train, pools.outer)
+    check_episodes(settings, pools, test)
     if out is not None:
-        start_folder(settings, dataset, method, out)
-    method.prepare(dataset.train, dataset.validation)
+        start_folder(settings, dataset, pools, method, out)
+    prepare(method, pools)
     history = History(None if out is None else out / "history.jsonl")
-    record, seconds = _train(method, dataset, out, history, show_progress, on_row)
+    record, seconds = _train(method, pools, out, history, show_progress, on_row)
     method.eval()
-    if test:
+    if test and pools.test is not None:
         started = time.perf_counter()
-        record["test"] = meta_test(method, dataset).as_dict()
+        record["test"] = meta_test(method, pools).as_dict()
         record["test_seconds"] = round(time.perf_counter() - started, 2)
-    record |= {"seconds": seconds, "environment": environment(device), "data_fingerprint": dataset.fingerprint}
+    record |= {"seconds": seconds, "environment": environment(device), "data_fingerprint": pools.fingerprint}
     if out is not None:
         write_tensors(out / "model.safetensors", method.state_dict(), {"fewtask": __version__})
-        write_text(out / "README.md", card(settings, record, dataset))
+        write_text(out / "README.md", card(settings, record, pools))
         write_json(out / "result.json", record)
         (out / "checkpoint.safetensors").unlink(missing_ok=True)
     return RunResult(record, method, history.rows)
@@ -96,7 +95,7 @@ def execute(
 
 def _train(
     method: Method,
-    dataset: Dataset,
+    pools: Pools,
     out: Path | None,
     history: History,
     show_progress: bool | None,
@@ -104,11 +103,10 @@ def _train(
 ) -> tuple[dict[str, Any], float]:
     """Leaves the selected weights in the method; the record's first lines and the seconds it took."""
     if not method.trained:
-        pool = dataset.validation
-        score = evaluate(method, pool, selection_episodes(method.settings, pool))
+        score = evaluate(method, pools.selection, selection_episodes(method.settings, pools))
         return {"selected_step": 0, "validation": {"accuracy": score.accuracy, "loss": score.loss}}, 0.0
     checkpoint = None if out is None else out / "checkpoint.safetensors"
-    state = fit(method, dataset, checkpoint=checkpoint, history=history, show_progress=show_progress, on_row=on_row)
+    state = fit(method, pools, checkpoint=checkpoint, history=history, show_progress=show_progress, on_row=on_row)
     method.load_state_dict(state.best.weights)
     validation = {"accuracy": state.best.accuracy, "loss": state.best.loss}
     losses = [row["loss"] for row in history.rows if "loss" in row]
@@ -116,35 +114,35 @@ def _train(
     return record, round(state.seconds, 2)
 
 
-def start_folder(settings: RunSettings, dataset: Dataset, method: Method, out: Path) -> None:
+def start_folder(settings: RunSettings, dataset: Dataset, pools: Pools, method: Method, out: Path) -> None:
     """Makes the folder, or sees to it that the one that is there belongs to the same run."""
     for leftover in out.glob(".*.part"):
         # A file that was being written when an earlier attempt was killed.
         leftover.unlink()
     if (out / "config.json").exists():
-        check_same(settings, out, dataset)
+        check_same(settings, out, pools)
         return
     if out.exists() and any(item.name != "tensorboard" for item in out.iterdir()):
         raise RunError(f"{out} is not empty and not a run folder: choose another --out")
     classes = {
         split: {task.name: [pool.class_names[c] for c in task.classes] for task in pool.tasks}
-        for split, pool in ((split, dataset.split(split)) for split in SPLITS)
+        for split, pool in pools.splits.items()
     }
     config = {
         "format": 1,
         "fewtask": __version__,
         "settings": dataclasses.asdict(settings),
-        "input_shape": list(dataset.input_shape),
-        "input_scale": dataset.train.scale,
+        "input_shape": list(pools.input_shape),
+        "input_scale": pools.train.scale,
         "features": dict(dataset.features),
         "classes": classes,
         "embedding": method.encoder.embedding,
-        "data_fingerprint": dataset.fingerprint,
+        "data_fingerprint": pools.fingerprint,
     }
     write_json(out / "config.json", config)
 
 
-def check_same(settings: RunSettings, out: Path, dataset: Dataset | None = None) -> None:
+def check_same(settings: RunSettings, out: Path, pools: Pools | None = None) -> None:
     config = read_json(out / "config.json")
     groups = get_method(settings.method).groups
     wanted, there = (_flat(identity(s, groups)) for s in (settings, from_dict(config["settings"])))
@@ -153,7 +151,7 @@ def check_same(settings: RunSettings, out: Path, dataset: Dataset | None = None)
     ]
     if different:
         raise RunError(f"{out} holds a run with other settings ({'; '.join(different[:3])}): choose another --out")
-    if dataset is not None and config["data_fingerprint"] != dataset.fingerprint:
+    if pools is not None and config["data_fingerprint"] != pools.fingerprint:
         raise RunError(f"{out} holds a run on other rows of {settings.dataset}: choose another --out")
 
 
@@ -178,15 +176,9 @@ def load_run(out: Path, device: str = "cpu") -> Method:
     return method.to(device).eval()
 
 
-def test_episodes(settings: RunSettings, pool: TaskPool, episodes: int) -> Any:
-    e, v = settings.episode, settings.evaluation
-    return draw_episodes(pool, episodes, e.way, e.shot, v.query, v.seed)
-
-
-def meta_test(method: Method, dataset: Dataset) -> Score:
+def meta_test(method: Method, pools: Pools) -> Score:
     """The fixed list of test episodes: the same for every method and seed."""
-    episodes = test_episodes(method.settings, dataset.test, method.settings.evaluation.episodes)
-    return evaluate(method, dataset.test, episodes)
+    return evaluate(method, pools.split("test"), meta_test_episodes(method.settings, pools))
 
 
 def environment(device: str) -> dict[str, Any]:

@@ -209,26 +209,26 @@ def test_the_data_folder_is_the_argument_then_the_variable_then_the_users_cache(
 
 
 def test_fewer_classes_are_the_first_ones(toy: Toy) -> None:
-    loaded = toy.load(DataSettings(train_classes=3, validation_classes=2))
+    loaded = toy.load().pools(DataSettings(train_classes=3, validation_classes=2))
     assert loaded.train.class_names == ("class 0.0", "class 0.1", "class 0.2")
-    assert loaded.validation.class_names == ("class 1.0", "class 1.1")
-    assert len(loaded.test.class_names) == 6
+    assert loaded.selection.class_names == ("class 1.0", "class 1.1")
+    assert len(loaded.split("test").class_names) == 6
     with pytest.raises(TaskError, match="7 classes were asked for"):
-        toy.load(DataSettings(train_classes=7))
+        toy.load().pools(DataSettings(train_classes=7))
 
 
 def test_training_on_validation_classes_joins_them_into_one_class_pool(toy: Toy) -> None:
-    apart, joined = toy.load(), toy.load(DataSettings(train_on_validation=True))
+    apart, joined = (toy.load().pools(DataSettings(train_on_validation=both)) for both in (False, True))
     assert joined.train.is_class_pool
-    assert joined.train.class_names == apart.train.class_names + apart.validation.class_names
+    assert joined.train.class_names == apart.train.class_names + apart.selection.class_names
     for index, name in enumerate(joined.train.class_names):
-        pool = apart.train if index < 6 else apart.validation
+        pool = apart.train if index < 6 else apart.selection
         own = pool.class_names.index(name)
         np.testing.assert_array_equal(
             joined.train.gather(joined.train.class_rows[index]), pool.gather(pool.class_rows[own])
         )
-    assert joined.validation.digest() == apart.validation.digest()
-    assert joined.test.digest() == apart.test.digest()
+    for split in ("validation", "test"):
+        assert joined.split(split).digest() == apart.split(split).digest()
 
 
 def test_training_on_fixed_validation_tasks_keeps_them_separate_tasks(
@@ -236,7 +236,7 @@ def test_training_on_fixed_validation_tasks_keeps_them_separate_tasks(
 ) -> None:
     toy = Toy(tmp_path, fixed=True)
     monkeypatch.setitem(datasets.SOURCES, "toy", toy.source)
-    joined = toy.load(DataSettings(train_on_validation=True)).train
+    joined = toy.load().pools(DataSettings(train_on_validation=True)).train
     assert [task.name for task in joined.tasks] == ["task 0.0", "task 0.1", "task 1.0", "task 1.1"]
     values = joined.gather(joined.class_rows[joined.tasks[2].classes[0]])
     assert values.flatten().tolist() == [24.0, 25.0, 26.0, 27.0]

@@ -67,10 +67,11 @@ def test_a_record_of_3000_episodes_is_small_and_agrees_with_the_evaluation(tmp_p
         for row in ({"loss": 1.23456789}, {"validation_loss": 1.23456789, "validation_accuracy": 0.123456789})
     ]
     result = {"environment": {"fewtask": "0"}, "seconds": 1.0, "selected_step": 5, "final_training_loss": 1.0}
-    record = make_record("rainbow-digits", method, dataset, result, history, test=True)
+    pools = dataset.pools(settings.data)
+    record = make_record("rainbow-digits", method, pools, result, history, test=True)
     path = Ledger(tmp_path).write(record)
     assert path.stat().st_size < 20_000
-    score = meta_test(method, dataset)
+    score = meta_test(method, pools)
     assert record["test"]["accuracy"] == pytest.approx(score.accuracy, abs=1e-6)
     stored = episode_accuracies(Ledger(tmp_path).read(settings))
     assert len(stored) == 3000

@@ -14,10 +14,11 @@ from tiny import FEATURES, IMAGES, assert_same, random_episodes, tiny, toy_pool
 from torch import Tensor
 
 from fewtask.encoders.normalisation import normalising
-from fewtask.episode_list import draw_episodes
-from fewtask.evaluation import evaluate
+from fewtask.evaluation import evaluate, prepare
 from fewtask.methods import METHODS
 from fewtask.methods.metric import accuracy, mixing_weight, prototype_logits
+from fewtask.pool import Dataset
+from fewtask.protocol import draw_episodes
 from fewtask.sampler import EpisodeSampler
 
 NORMALISATIONS = pytest.mark.parametrize("normalisation", ["episode", "joint"])
@@ -187,7 +188,7 @@ def test_mixing_weights_follow_the_beta_distribution(alpha: float) -> None:
 def test_the_centroid_is_the_nearest_mean_of_prepared_rows(preparation: str) -> None:
     method = tiny("centroid", {"centroid": {"preparation": preparation}})
     pool = toy_pool()
-    method.prepare(pool, pool)
+    method.prepare(pool, lambda: 0.0)
     rows = pool.rows.double()
     if preparation == "standardised":
         rows = (rows - rows.mean(0)) / rows.std(0)
@@ -213,7 +214,7 @@ def test_the_centroid_chooses_its_preparation_on_validation_tasks() -> None:
         pool.rows[index] += 3 * F.one_hot(torch.tensor(c % 3), 6)
     pool.rows[:, 5] *= 1000
     method = tiny("centroid", {"train": {"validation_episodes": 60}, "evaluation": {"query": 5}})
-    method.prepare(pool, pool)
+    prepare(method, Dataset("toy", pool, pool).pools(method.settings.data))
     assert int(method.choice) == 1
 
 

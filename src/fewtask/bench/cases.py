@@ -13,12 +13,12 @@ import torch
 from fewtask.bench import plain
 from fewtask.bench.measure import arithmetic, interleaved, matrix_product, processor_seconds, profile
 from fewtask.bench.sizes import Size
-from fewtask.episode_list import EpisodeList, draw_episodes
 from fewtask.errors import RunError
 from fewtask.evaluation import evaluate
 from fewtask.methods import make_method
 from fewtask.methods.set_based import SetMethod
 from fewtask.pool import TaskPool
+from fewtask.protocol import EpisodeList, draw_episodes
 from fewtask.training.loop import new_state, training_step
 from fewtask.training.state import TrainingState
 

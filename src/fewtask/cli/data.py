@@ -15,7 +15,7 @@ from fewtask.cli.common import make_console, progress_on
 from fewtask.datasets import SOURCES, get_source
 from fewtask.datasets.base import Source
 from fewtask.errors import DataError, FewtaskError
-from fewtask.pool import SPLITS, Dataset
+from fewtask.pool import Dataset
 from fewtask.settings import DataSettings
 
 DataDir = Annotated[Path | None, tyro.conf.arg(metavar="DIR")]
@@ -190,8 +190,7 @@ def counts_table(dataset: Dataset) -> Table:
     table = Table(title=dataset.name, title_justify="left")
     for heading in ("split", "tasks", "classes", "rows used", "fewest in a class"):
         table.add_column(heading, justify="left" if heading == "split" else "right")
-    for split in SPLITS:
-        pool = dataset.split(split)
+    for split, pool in dataset.splits.items():
         tasks = "class pool" if pool.is_class_pool else str(len(pool.tasks))
         classes = str(len(pool.class_names))
         table.add_row(split, tasks, classes, f"{pool.sizes.sum():,}", f"{pool.sizes.min():,}")
@@ -210,8 +209,7 @@ def print_info(manifest: dict[str, Any], console: Console) -> None:
 
 def _sentence(dataset: Dataset) -> str:
     parts = []
-    for split in SPLITS:
-        pool = dataset.split(split)
+    for split, pool in dataset.splits.items():
         parts.append(f"{split} {len(pool.tasks)} tasks, {len(pool.class_names)} classes, {pool.sizes.sum()} rows")
     return "; ".join(parts)
 

@@ -42,8 +42,8 @@ def main(argv: list[str]) -> int:
     command = parse(Evaluate, argv, "fewtask evaluate")
     from fewtask.cli.tables import percent
     from fewtask.datasets.cache import load_dataset
-    from fewtask.episode_list import draw_episodes
     from fewtask.evaluation import evaluate
+    from fewtask.protocol import draw_episodes
     from fewtask.run import load_run
 
     settle_threads(command.threads)
@@ -51,7 +51,7 @@ def main(argv: list[str]) -> int:
     method = load_run(command.run, device)
     settings = method.settings
     dataset = load_dataset(settings.dataset, settings.data, data_dir=command.data_dir, raw_dir=command.raw_dir)
-    pool = dataset.to(device).split(command.split)
+    pool = dataset.pools(settings.data, settings.episode.way).split(command.split).to(device)
     wanted = {key: getattr(command, key) for key in ("episodes", "query", "seed") if getattr(command, key) is not None}
     plan = dataclasses.replace(settings.evaluation, **wanted)
     shot = command.shot or settings.episode.shot

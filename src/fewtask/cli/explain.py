@@ -37,7 +37,8 @@ def main(argv: list[str]) -> int:
     method = load_run(command.run)
     settings = method.settings
     dataset = load_dataset(settings.dataset, settings.data, data_dir=command.data_dir, raw_dir=command.raw_dir)
-    shares = class_shares(method, dataset.split(command.split), command.rows)
+    pool = dataset.pools(settings.data, settings.episode.way).split(command.split)
+    shares = class_shares(method, pool, command.rows)
     path = command.out or command.run / "mixing.png"
     draw(shares, f"{settings.method} on {settings.dataset}, {command.split} tasks, seed {settings.seed}", path)
     low, middle, high = (float(v) for v in _quantiles(shares.pairs))

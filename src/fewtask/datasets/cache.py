@@ -12,14 +12,11 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-import torch
-
 from fewtask.datasets import get_source, store
 from fewtask.datasets.base import Prepared, Progress, Source, quiet
 from fewtask.datasets.raw import raw_folder
 from fewtask.errors import DataError
-from fewtask.pool import Dataset, TaskPool
+from fewtask.pool import Dataset
 from fewtask.settings import DataSettings
 
 DATA_VARIABLE = "FEWTASK_DATA"
@@ -47,14 +44,14 @@ def load_dataset(
     raw_dir: Path | None = None,
     progress: Progress = quiet,
 ) -> Dataset:
-    """The pools of a data set, prepared first where there is no whole cache of it."""
+    """A data set, prepared first where there is no whole cache of it; `Dataset.pools` says what serves what."""
     source = get_source(settings_dataset_name)
     if source.prepare is None:
         prepared = Prepared({})
     else:
         prepare(source.name, data, data_dir=data_dir, raw_dir=raw_dir, progress=progress)
         prepared = store.read(prepared_folder(source, data, data_dir))
-    return apply_settings(source.build(prepared, data), data)
+    return source.build(prepared, data)
 
 
 def is_ready(name: str, data: DataSettings, data_dir: Path | None = None) -> bool:
@@ -107,44 +104,6 @@ def verify(name: str, data: DataSettings, data_dir: Path | None = None) -> dict[
             f"the prepared '{name}' in {folder} is damaged: {wrong}; `fewtask data prepare {name}` makes it again"
         )
     return store.read_manifest(folder)
-
-
-def apply_settings(dataset: Dataset, data: DataSettings) -> Dataset:
-    """The settings that mean the same for every data set: fewer classes, and validation tasks as training."""
-    train, validation = dataset.train, dataset.validation
-    if data.train_classes is not None:
-        train = train.restrict(data.train_classes)
-    if data.validation_classes is not None:
-        validation = validation.restrict(data.validation_classes)
-    if data.train_on_validation:
-        train = merge(train, validation)
-    return Dataset(dataset.name, train, validation, dataset.test, dataset.features)
-
-
-def merge(first: TaskPool, second: TaskPool) -> TaskPool:
-    """The tasks of two pools in one; two class pools become one pool of all their classes."""
-    if first.scale != second.scale or first.input_shape != second.input_shape:
-        raise DataError("the training and the validation tasks have different rows and cannot be joined")
-    shared = first.rows is second.rows
-    rows = first.rows if shared else torch.cat([first.rows, second.rows])
-    offset = 0 if shared else len(first.rows)
-    groups = first.groups
-    if first.groups is not None and second.groups is not None and not shared:
-        groups = np.concatenate([first.groups, second.groups])
-    joined = first.is_class_pool and second.is_class_pool
-    tasks: dict[str, dict[str, np.ndarray]] = {}
-    for pool, shift in ((first, 0), (second, offset)):
-        for task in pool.tasks:
-            name = first.tasks[0].name if joined else task.name
-            classes = tasks.setdefault(name, {})
-            for index in task.classes:
-                if pool.class_names[index] in classes:
-                    raise DataError(f"training and validation both have '{pool.class_names[index]}' in '{name}'")
-                classes[pool.class_names[index]] = pool.class_rows[index] + shift
-    if joined:
-        (name, classes), *_ = tasks.items()
-        return TaskPool.class_pool(rows, classes, first.scale, groups, name)
-    return TaskPool.fixed(rows, tasks, first.scale, groups)
 
 
 def _checksums(source: Source, raw: Path) -> dict[str, str]:

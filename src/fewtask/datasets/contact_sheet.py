@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from fewtask.errors import DataError
-from fewtask.pool import SPLITS, Dataset, TaskPool
+from fewtask.pool import Dataset, TaskPool
 
 PER_CLASS = 8
 """Images of each class of a class pool."""
@@ -23,7 +23,7 @@ def draw(dataset: Dataset, out: Path) -> None:
         from matplotlib.figure import Figure
     except ImportError as error:
         raise DataError('drawing a contact sheet needs matplotlib: pip install "fewtask[figures]"') from error
-    sheets = {split: _mosaic(dataset.split(split)) for split in SPLITS}
+    sheets = {split: _mosaic(pool) for split, pool in dataset.splits.items()}
     side = dataset.input_shape[-1] + GAP
     tallest = max(len(names) for _, names in sheets.values())
     # White below the shorter sheets shows all three at one scale.
@@ -31,7 +31,7 @@ def draw(dataset: Dataset, out: Path) -> None:
     columns = width // side
     figure = Figure(figsize=(3 * (1.3 + 0.32 * columns), 0.8 + 0.32 * tallest), dpi=150, layout="constrained")
     figure.suptitle(dataset.name)
-    for axes, (split, (mosaic, names)) in zip(figure.subplots(1, len(SPLITS)), sheets.items()):
+    for axes, (split, (mosaic, names)) in zip(np.atleast_1d(figure.subplots(1, len(sheets))), sheets.items()):
         pool = dataset.split(split)
         kind = f"{len(pool.class_names)} classes" if pool.is_class_pool else f"{len(pool.tasks)} tasks"
         room = ((0, height - mosaic.shape[0]), (0, width - mosaic.shape[1]), (0, 0))

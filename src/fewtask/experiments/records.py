@@ -16,14 +16,12 @@ from typing import Any
 
 import numpy as np
 
-from fewtask.episode_list import EpisodeList
 from fewtask.errors import RunError
 from fewtask.evaluation import episode_scores, summarise
 from fewtask.methods import Method, get_method
-from fewtask.pool import Dataset, TaskPool
-from fewtask.run import test_episodes
+from fewtask.pool import Pools, TaskPool
+from fewtask.protocol import EpisodeList, meta_test_episodes, selection_episodes
 from fewtask.settings import identity
-from fewtask.training.loop import selection_episodes
 
 FORMAT = 1
 HISTORY_POINTS = 60
@@ -33,16 +31,13 @@ DIGITS = 6
 def make_record(
     preset: str,
     method: Method,
-    dataset: Dataset,
+    pools: Pools,
     result: dict[str, Any],
     history: list[dict[str, Any]],
     test: bool,
 ) -> dict[str, Any]:
     """The record of a finished run; `result` is what its folder's result.json holds."""
     settings = method.settings
-    validation = dataset.validation
-    if settings.data.halve_validation:
-        validation = dataset.validation.halves(settings.data.seed)[1]
     record: dict[str, Any] = {
         "format": FORMAT,
         "preset": preset,
@@ -50,18 +45,17 @@ def make_record(
         "method": settings.method,
         "seed": settings.seed,
         "settings": identity(settings, get_method(settings.method).groups),
-        "data_fingerprint": dataset.fingerprint,
+        "data_fingerprint": pools.fingerprint,
         "environment": result["environment"] | {"processor": processor(), "cores": os.cpu_count()},
         "seconds": result["seconds"],
         "selected_step": result["selected_step"],
         "final_training_loss": _rounded(result.get("final_training_loss")),
         "history": thin(history),
         "hyper_updates": sum("hyper" in row for row in history),
-        "validation": score(method, validation, selection_episodes(settings, validation)),
+        "validation": score(method, pools.selection, selection_episodes(settings, pools)),
     }
-    if test:
-        episodes = test_episodes(settings, dataset.test, settings.evaluation.episodes)
-        record["test"] = score(method, dataset.test, episodes)
+    if test and pools.test is not None:
+        record["test"] = score(method, pools.test, meta_test_episodes(settings, pools))
     return record
 
 

@@ -56,7 +56,8 @@ def _run(job: Job, folder: Path, ledger: Ledger, on_step: Callable[[int], None] 
     from fewtask.datasets.cache import load_dataset
     from fewtask.experiments.records import make_record
     from fewtask.experiments.task_map import task_map
-    from fewtask.run import execute, test_episodes
+    from fewtask.protocol import check_episodes
+    from fewtask.run import execute
     from fewtask.training.history import read_history
 
     settings = job.run.settings
@@ -64,9 +65,8 @@ def _run(job: Job, folder: Path, ledger: Ledger, on_step: Callable[[int], None] 
         # Killed before it had written anything of use.
         shutil.rmtree(folder)
     dataset = load_dataset(settings.dataset, settings.data, data_dir=job.data_dir, raw_dir=job.raw_dir)
-    if job.test:
-        # Test episodes that the data cannot give are refused now, not after hours of training.
-        test_episodes(settings, dataset.test, len(dataset.test.tasks))
+    pools = dataset.pools(settings.data, settings.episode.way)
+    check_episodes(settings, pools, job.test)
 
     def heard(row: dict[str, Any]) -> None:
         if on_step is not None:
@@ -75,9 +75,9 @@ def _run(job: Job, folder: Path, ledger: Ledger, on_step: Callable[[int], None] 
     # Meta-test is left to make_record, which keeps every episode.
     result = execute(settings, dataset, folder, test=False, show_progress=False, on_row=heard)
     history = read_history(folder / "history.jsonl")
-    record = make_record(job.run.preset, result.method, dataset, result.record, history, job.test)
+    record = make_record(job.run.preset, result.method, pools, result.record, history, job.test)
     if job.run.task_map:
-        ledger.write_map(settings, task_map(result.method, dataset.train))
+        ledger.write_map(settings, task_map(result.method, pools.train))
     ledger.write(record)
     return record
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import ClassVar
@@ -75,8 +75,11 @@ class Method(nn.Module):
             if getattr(episode, name) < least:
                 raise SettingsError(f"episode.{name} is {getattr(episode, name)}: {self.name} needs at least {least}")
 
-    def prepare(self, train: TaskPool, validation: TaskPool) -> None:
-        """Whatever is found from the data before the first step."""
+    def prepare(self, train: TaskPool, accuracy: Callable[[], float]) -> None:
+        """Whatever is found from the data before the first step.
+
+        `accuracy` is that of the method as it is, on the fixed list of validation episodes.
+        """
 
     # Training
 

@@ -5,11 +5,12 @@ It answers the first question of every user: did meta-learning help at all?
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from fewtask.episode_list import draw_episodes
 from fewtask.methods.base import Method
 from fewtask.pool import TaskPool
 from fewtask.settings import RunSettings
@@ -36,7 +37,7 @@ class Centroid(Method):
         self.register_buffer("deviation", torch.ones(width))
         self.register_buffer("choice", torch.zeros((), dtype=torch.int64))
 
-    def prepare(self, train: TaskPool, validation: TaskPool) -> None:
+    def prepare(self, train: TaskPool, accuracy: Callable[[], float]) -> None:
         rows = train.gather(_used(train)).flatten(1)
         self.mean.copy_(rows.mean(0))
         self.deviation.copy_(rows.std(0).clamp_min(1e-6))
@@ -44,14 +45,10 @@ class Centroid(Method):
         if wanted != "auto":
             self.choice.fill_(PREPARATIONS.index(wanted))
             return
-        e, v = self.settings.episode, self.settings.evaluation
-        episodes = draw_episodes(validation, self.settings.train.validation_episodes, e.way, e.shot, v.query, v.seed)
-        from fewtask.evaluation import evaluate
-
         accuracies = []
         for index in range(len(PREPARATIONS)):
             self.choice.fill_(index)
-            accuracies.append(evaluate(self, validation, episodes).accuracy)
+            accuracies.append(accuracy())
         self.choice.fill_(accuracies.index(max(accuracies)))
 
     def features(self, rows: Tensor) -> Tensor:

@@ -10,14 +10,13 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from fewtask.episode_list import EpisodeList, draw_episodes
 from fewtask.errors import RunError
 from fewtask.evaluation import evaluate
 from fewtask.hypergradient import hypergradient
 from fewtask.methods import Method
-from fewtask.pool import Dataset, TaskPool
+from fewtask.pool import Pools, TaskPool
+from fewtask.protocol import EpisodeList, selection_episodes
 from fewtask.sampler import EpisodeSampler
-from fewtask.settings import RunSettings
 from fewtask.training.averaging import averaged, move_average, start_average
 from fewtask.training.history import History
 from fewtask.training.interruption import InterruptedRunError, ctrl_c
@@ -29,7 +28,7 @@ from fewtask.training.state import Best, TrainingState
 
 def fit(
     method: Method,
-    dataset: Dataset,
+    pools: Pools,
     *,
     checkpoint: Path | None = None,
     history: History | None = None,
@@ -42,14 +41,11 @@ def fit(
     """
     settings, train = method.settings, method.settings.train
     history = history or History(None)
-    outer_pool, selection_pool = dataset.validation, dataset.validation
-    if settings.data.halve_validation:
-        outer_pool, selection_pool = dataset.validation.halves(settings.data.seed)
-    state = new_state(method, dataset.train, outer_pool)
+    state = new_state(method, pools.train, pools.outer)
     if checkpoint is not None and checkpoint.exists():
         state.load(checkpoint)
     history.rewind(state.step)
-    episodes = selection_episodes(settings, selection_pool)
+    episodes = selection_episodes(settings, pools)
     method.train()
     logged = time.perf_counter()
     started = logged - state.seconds
@@ -73,7 +69,7 @@ def fit(
                 note(_training_row(state, time.perf_counter() - logged))
                 logged = time.perf_counter()
             if state.step % train.validate_every == 0 or last:
-                note(validate(state, selection_pool, episodes))
+                note(validate(state, pools, episodes))
             state.seconds = time.perf_counter() - started
             if checkpoint is not None and (state.step % train.checkpoint_every == 0 or stop_asked() or last):
                 state.save(checkpoint)
@@ -158,18 +154,16 @@ def update_lambda(
     return {"hyper": report}
 
 
-def selection_episodes(settings: RunSettings, pool: TaskPool) -> EpisodeList:
-    """The validation episodes that select weights: the same for every method."""
-    e, v = settings.episode, settings.evaluation
-    return draw_episodes(pool, settings.train.validation_episodes, e.way, e.shot, v.query, v.seed)
+def validate(state: TrainingState, pools: Pools, episodes: EpisodeList) -> dict[str, Any]:
+    """Accuracy on validation episodes; keeps the weights if they are the best so far.
 
-
-def validate(state: TrainingState, pool: TaskPool, episodes: EpisodeList) -> dict[str, Any]:
-    """Accuracy on validation episodes; keeps the weights if they are the best so far."""
+    Those of the last step are kept where they have been trained on these very tasks.
+    """
     method = state.method
     with averaged(method, state.average):
-        score = evaluate(method, pool, episodes)
-        if score.accuracy > state.best.accuracy:
+        score = evaluate(method, pools.selection, episodes)
+        last = state.step == method.settings.train.steps
+        if score.accuracy > state.best.accuracy if pools.selects else last:
             weights = {name: value.detach().clone() for name, value in method.state_dict().items()}
             state.best = Best(state.step, score.accuracy, score.loss, weights)
     return {"validation_loss": score.loss, "validation_accuracy": score.accuracy}

@@ -1,0 +1,236 @@
+"""Rows in memory, the classes they belong to, and the tasks that the classes make.
+
+One class serves both kinds of source. *Fixed tasks* (an assay, a transformed digit set) are several tasks with
+their own classes. A *class pool* (the sounds of ESC-50) is a single task with many classes, of which each
+episode takes a few.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from fewtask.errors import TaskError
+
+ASIDE = 0.25
+"""Share of the tasks, or classes, that is set aside for validation where there is none."""
+
+
+@dataclass(frozen=True)
+class Task:
+    """A task's name and the indices of its classes in the pool."""
+
+    name: str
+    classes: tuple[int, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class TaskPool:
+    """The rows, classes and tasks of one split.
+
+    rows:    [R, ...] tensor of any type; small types stay small until a batch is gathered.
+    classes: per class, its name and the indices of its rows.
+    tasks:   the fixed tasks, or one task that holds every class of a class pool.
+    scale:   (shift, factor) applied after the conversion to float32: x -> (x - shift) * factor. None leaves
+             integer rows as they are (token ids).
+    groups:  [R] optional group of each row (a source recording, a hypothesis): where it is given, support and
+             query of an episode never share a group.
+    is_class_pool: whether the classes are a pool to draw from, rather than those of fixed tasks.
+    """
+
+    rows: Tensor
+    class_names: tuple[str, ...]
+    class_rows: tuple[np.ndarray, ...]
+    tasks: tuple[Task, ...]
+    scale: tuple[float, float] | None = (0.0, 1.0)
+    groups: np.ndarray | None = None
+    is_class_pool: bool = False
+
+    def __post_init__(self) -> None:
+        """Refuses rows that do not exist or are named twice: later they would be an IndexError, or a leak."""
+        for name, index in zip(self.class_names, self.class_rows):
+            outside = index[(index < 0) | (index >= len(self.rows))]
+            if len(outside):
+                raise TaskError(f"class '{name}' names row {outside[0]}, and the rows are 0 to {len(self.rows) - 1}")
+            values, counts = np.unique(index, return_counts=True)
+            if len(values) < len(index):
+                raise TaskError(
+                    f"class '{name}' names row {values[counts.argmax()]} {counts.max()} times: an episode could have "
+                    "it among support and queries; name each row once"
+                )
+
+    @classmethod
+    def fixed(
+        cls,
+        rows: Tensor | np.ndarray,
+        tasks: Mapping[str, Mapping[str, Sequence[int] | np.ndarray]],
+        scale: tuple[float, float] | None = (0.0, 1.0),
+        groups: np.ndarray | None = None,
+    ) -> TaskPool:
+        """A pool of fixed tasks: {task name: {class name: row indices}}."""
+        names: list[str] = []
+        class_rows: list[np.ndarray] = []
+        made: list[Task] = []
+        for task, members in tasks.items():
+            if len(members) < 2:
+                raise TaskError(f"task '{task}' has {len(members)} class: at least 2 are needed to classify")
+            first = len(names)
+            for name, index in members.items():
+                names.append(name)
+                class_rows.append(np.asarray(index, dtype=np.int64))
+            made.append(Task(task, tuple(range(first, len(names)))))
+        if not made:
+            raise TaskError("a pool needs at least one task")
+        return cls(torch.as_tensor(rows), tuple(names), tuple(class_rows), tuple(made), scale, groups)
+
+    @classmethod
+    def class_pool(
+        cls,
+        rows: Tensor | np.ndarray,
+        classes: Mapping[str, Sequence[int] | np.ndarray],
+        scale: tuple[float, float] | None = (0.0, 1.0),
+        groups: np.ndarray | None = None,
+        name: str = "all classes",
+    ) -> TaskPool:
+        """A pool of classes, of which each episode draws some: {class name: row indices}."""
+        return dataclasses.replace(cls.fixed(rows, {name: classes}, scale, groups), is_class_pool=True)
+
+    @property
+    def input_shape(self) -> tuple[int, ...]:
+        return tuple(self.rows.shape[1:])
+
+    @cached_property
+    def sizes(self) -> np.ndarray:
+        """[C] number of rows of each class."""
+        return np.array([len(index) for index in self.class_rows], dtype=np.int64)
+
+    @cached_property
+    def table(self) -> np.ndarray:
+        """[C, longest] row indices of each class, padded with zeros."""
+        table = np.zeros((len(self.class_rows), max(1, int(self.sizes.max(initial=1)))), dtype=np.int64)
+        for line, index in zip(table, self.class_rows):
+            line[: len(index)] = index
+        return table
+
+    @cached_property
+    def task_counts(self) -> np.ndarray:
+        """[T] number of classes of each task."""
+        return np.array([len(task.classes) for task in self.tasks], dtype=np.int64)
+
+    @cached_property
+    def task_table(self) -> np.ndarray:
+        """[T, most] class indices of each task, padded with zeros."""
+        table = np.zeros((len(self.tasks), self.task_counts.max()), dtype=np.int64)
+        for line, task in zip(table, self.tasks):
+            line[: len(task.classes)] = task.classes
+        return table
+
+    def task_index(self, name: str) -> int:
+        for index, task in enumerate(self.tasks):
+            if task.name == name:
+                return index
+        known = ", ".join(task.name for task in self.tasks)
+        raise TaskError(f"unknown task '{name}': this pool has {known}")
+
+    def decode(self, rows: Tensor) -> Tensor:
+        """Stored rows to what the encoder takes: float32, shifted and scaled; token ids stay integers."""
+        if self.scale is None:
+            return rows
+        shift, factor = self.scale
+        rows = rows.to(torch.float32)
+        return rows if (shift, factor) == (0.0, 1.0) else (rows - shift) * factor
+
+    def gather(self, index: np.ndarray | Tensor) -> Tensor:
+        """Decoded rows of any index array: [...] -> [..., *input_shape]."""
+        flat = torch.as_tensor(index, device=self.rows.device)
+        chosen = self.rows.index_select(0, flat.reshape(-1))
+        return self.decode(chosen).reshape(*flat.shape, *self.input_shape)
+
+    def to(self, device: torch.device | str) -> TaskPool:
+        return dataclasses.replace(self, rows=self.rows.to(device))
+
+    def restrict(self, classes: int) -> TaskPool:
+        """The first so many classes of a class pool (Tables 8 and 9 vary that number)."""
+        if not self.is_class_pool:
+            raise TaskError("only a class pool can be restricted to fewer classes")
+        available = len(self.class_names)
+        if not 2 <= classes <= available:
+            raise TaskError(f"{classes} classes were asked for, and the pool has {available} (at least 2 needed)")
+        return self._of(self.tasks, range(classes))
+
+    def set_aside(self, seed: int, way: int = 2) -> tuple[TaskPool, TaskPool]:
+        """The pool without a quarter of its tasks, or of the classes of a class pool, and those by themselves."""
+        what, least = ("classes", way) if self.is_class_pool else ("tasks", 1)
+        available = len(self.class_names if self.is_class_pool else self.tasks)
+        count = max(least, round(ASIDE * available))
+        if available - count < least:
+            raise TaskError(
+                f"none of {available} {what} can be set aside for validation: bring validation tasks, or at least "
+                f"{2 * least} {what}"
+            )
+        mixed = np.random.default_rng(seed).permutation(available)
+        rest, aside = sorted(mixed[count:].tolist()), sorted(mixed[:count].tolist())
+        if self.is_class_pool:
+            return self._of(self.tasks, rest), self._of(self.tasks, aside)
+        every = range(len(self.class_names))
+        first, second = ([self.tasks[i] for i in chosen] for chosen in (rest, aside))
+        return self._of(first, every), self._of(second, every)
+
+    def joined(self, other: TaskPool) -> TaskPool:
+        """The tasks of two pools in one; two class pools become one pool of all their classes."""
+        if self.scale != other.scale or self.input_shape != other.input_shape:
+            raise TaskError("the training and the validation tasks have different rows and cannot be joined")
+        shared = self.rows is other.rows
+        rows = self.rows if shared else torch.cat([self.rows, other.rows])
+        groups = self.groups
+        if self.groups is not None and other.groups is not None and not shared:
+            groups = np.concatenate([self.groups, other.groups])
+        one_pool = self.is_class_pool and other.is_class_pool
+        tasks: dict[str, dict[str, np.ndarray]] = {}
+        for pool, shift in ((self, 0), (other, 0 if shared else len(self.rows))):
+            for task in pool.tasks:
+                name = self.tasks[0].name if one_pool else task.name
+                classes = tasks.setdefault(name, {})
+                for index in task.classes:
+                    if pool.class_names[index] in classes:
+                        raise TaskError(f"training and validation both have '{pool.class_names[index]}' in '{name}'")
+                    classes[pool.class_names[index]] = pool.class_rows[index] + shift
+        return dataclasses.replace(TaskPool.fixed(rows, tasks, self.scale, groups), is_class_pool=one_pool)
+
+    def _of(self, tasks: Iterable[Task], classes: Collection[int]) -> TaskPool:
+        """Some of the tasks with some of their classes."""
+        kept = {
+            task.name: {self.class_names[i]: self.class_rows[i] for i in task.classes if i in classes} for task in tasks
+        }
+        pool = TaskPool.fixed(self.rows, kept, self.scale, self.groups)
+        return dataclasses.replace(pool, is_class_pool=self.is_class_pool)
+
+    def halves(self, seed: int) -> tuple[TaskPool, TaskPool]:
+        """Two pools with the same tasks and classes and disjoint halves of each class's rows."""
+        rng = np.random.default_rng(seed)
+        mixed = [rng.permutation(index) for index in self.class_rows]
+        first = tuple(index[: len(index) // 2] for index in mixed)
+        second = tuple(index[len(index) // 2 :] for index in mixed)
+        return (
+            dataclasses.replace(self, class_rows=first),
+            dataclasses.replace(self, class_rows=second),
+        )
+
+    def digest(self) -> str:
+        """A fingerprint of everything that episodes depend on."""
+        sha = hashlib.sha256()
+        sha.update(repr((tuple(self.rows.shape), str(self.rows.dtype), self.scale)).encode())
+        sha.update(np.ascontiguousarray(self.rows.cpu().numpy()).data)
+        for name, index in zip(self.class_names, self.class_rows):
+            sha.update(name.encode() + b"\0" + np.ascontiguousarray(index).data)
+        sha.update(repr(self.tasks).encode())
+        if self.groups is not None:
+            sha.update(np.ascontiguousarray(self.groups).data)
+        return sha.hexdigest()[:16]
