@@ -110,10 +110,11 @@ class SetFunctionSettings:
     """The set function phi_lambda."""
 
     name: str = "set-transformer"
-    """set-transformer, deep-sets, or mean."""
+    """set-transformer, deep-sets, mean; or with few learned numbers gate, random-weight, low-rank."""
     hidden: int = 1024
     """Width of its hidden layers (d_h)."""
     heads: int = 4
+    """Attention heads of the Set Transformer; the rank of low-rank."""
     dropout: float = 0.1
 
 

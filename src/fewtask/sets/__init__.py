@@ -2,22 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from fewtask.errors import unknown
 from fewtask.sets.base import DeepSets, Mean, SetFunction
 from fewtask.sets.set_transformer import SetTransformer
+from fewtask.sets.small import Gate, LowRank, RandomWeight
 from fewtask.settings import SetFunctionSettings
 
 __all__ = ["SET_FUNCTIONS", "DeepSets", "Mean", "SetFunction", "SetTransformer", "make_set_function"]
 
-SET_FUNCTIONS = ("set-transformer", "deep-sets", "mean")
+SET_FUNCTIONS: dict[str, Callable[[SetFunctionSettings, int], SetFunction]] = {
+    "set-transformer": lambda s, d: SetTransformer(d, s.hidden, s.heads, s.dropout),
+    "deep-sets": lambda s, d: DeepSets(d, s.hidden, s.dropout),
+    "mean": lambda s, d: Mean(d),
+    "gate": lambda s, d: Gate(d),
+    "random-weight": lambda s, d: RandomWeight(d),
+    "low-rank": lambda s, d: LowRank(d, s.heads),
+}
 
 
 def make_set_function(settings: SetFunctionSettings, d: int) -> SetFunction:
     """A set function for features of width d."""
-    if settings.name == "set-transformer":
-        return SetTransformer(d, settings.hidden, settings.heads, settings.dropout)
-    if settings.name == "deep-sets":
-        return DeepSets(d, settings.hidden, settings.dropout)
-    if settings.name == "mean":
-        return Mean(d)
-    raise unknown("set function", settings.name, SET_FUNCTIONS)
+    if settings.name not in SET_FUNCTIONS:
+        raise unknown("set function", settings.name, SET_FUNCTIONS)
+    return SET_FUNCTIONS[settings.name](settings, d)
