@@ -58,7 +58,8 @@ class Prepared:
 class Source:
     """One data set.
 
-    folder:   name of its folder below the raw folder (../shared/data/<folder> has the publisher's layout).
+    folder:   name of its folder below the raw folder.
+    also_read: further paths there that `prepare` reads where they exist.
     version:  raised whenever `prepare` changes what it writes; older caches are then rebuilt.
     variant:  which of the settings change the prepared arrays, as a short file-name-safe text ("morgan").
     prepare:  (raw folder of this data set, settings, progress) -> Prepared. Must not write to the raw folder.
@@ -77,5 +78,6 @@ class Source:
     version: int = 1
     files: tuple[RawFile, ...] = ()
     variant: Callable[[DataSettings], str] = lambda settings: "default"
+    also_read: tuple[str, ...] = ()
     needs: str | None = None
     """The extra of fewtask that reading it needs (`pip install "fewtask[chem]"`), if any."""

@@ -14,7 +14,8 @@ from typing import Any
 
 from fewtask.datasets import get_source, store
 from fewtask.datasets.base import Prepared, Progress, Source, quiet
-from fewtask.datasets.raw import raw_folder
+from fewtask.datasets.origin import changed_files, origin
+from fewtask.datasets.raw import present_folder, raw_folder
 from fewtask.errors import DataError
 from fewtask.pool import Dataset
 from fewtask.settings import DataSettings
@@ -68,26 +69,35 @@ def prepare(
     raw_dir: Path | None = None,
     progress: Progress = quiet,
 ) -> dict[str, Any]:
-    """Read a data set's raw files into the cache unless a whole one is there; returns its manifest."""
+    """Read a data set's raw files into the cache unless a whole one of these files is there; returns its manifest.
+
+    Where the raw files are gone, or only downloads would bring them, a whole cache is trusted.
+    """
     source = get_source(name)
     if source.prepare is None:
         return {}
     folder = prepared_folder(source, data, data_dir)
     with store.explained(f"'{name}'", folder):
-        if store.problem(folder) is None:
-            return store.read_manifest(folder)
-        raw = raw_folder(source, raw_dir, data_folder(data_dir) / "raw")
+        downloads = data_folder(data_dir) / "raw"
+        whole = store.problem(folder) is None
+        if whole:
+            manifest = store.read_manifest(folder)
+            present = present_folder(source, raw_dir, downloads)
+            if present is None or not changed_files(manifest, source, present):
+                return manifest
+        raw = raw_folder(source, raw_dir, downloads)
         begun = time.perf_counter()
         prepared = source.prepare(raw, data, progress)
+        _refuse_empty(prepared, name, raw)
         about = {
             "dataset": name,
             "variant": source.variant(data),
             "version": source.version,
             "fewtask": _own_version(),
             "seconds": round(time.perf_counter() - begun, 2),
-            "raw": _checksums(source, raw),
+            **origin(source, raw),
         }
-        return store.write(folder, prepared, about)
+        return store.write(folder, prepared, about, replace=whole)
 
 
 def verify(name: str, data: DataSettings, data_dir: Path | None = None) -> dict[str, Any]:
@@ -106,10 +116,11 @@ def verify(name: str, data: DataSettings, data_dir: Path | None = None) -> dict[
     return store.read_manifest(folder)
 
 
-def _checksums(source: Source, raw: Path) -> dict[str, str]:
-    """What the raw files were, for whoever wants to know later."""
-    files = [file.path for file in source.files if (raw / file.path).is_file()]
-    return {path: store.file_checksum(raw / path) for path in files}
+def _refuse_empty(prepared: Prepared, name: str, raw: Path) -> None:
+    """A file with a header and no records must not become a cache that later loads trust."""
+    empty = [array for array, values in prepared.arrays.items() if not values.size]
+    if empty:
+        raise DataError(f"'{name}' has no records in {raw} ({', '.join(empty)} would be empty): complete its files")
 
 
 def _own_version() -> str:

@@ -168,6 +168,7 @@ SOURCE = Source(
     folder="esc50",
     # The archive brings the folder `audio` as well; whoever has stored embeddings needs the index alone.
     files=(RawFile(INDEX, ARCHIVE, None, "zip"),),
+    also_read=(EMBEDDINGS, YAMNET_WEIGHTS, "audio"),
     variant=network_of,
     needs="sound",
 )

@@ -25,15 +25,27 @@ RETRIES = 3
 
 def raw_folder(source: Source, raw_dir: Path | None, download_dir: Path) -> Path:
     """The folder of the data set's raw files, downloading them into `download_dir` where none is named."""
-    named = raw_dir
-    if named is None and os.environ.get(RAW_VARIABLE):
-        named = Path(os.environ[RAW_VARIABLE])
+    named = named_folder(raw_dir)
     if named is not None:
-        return locate(source, named.expanduser())
+        return locate(source, named)
     folder = download_dir / source.folder
     if missing_files(source, folder):
         download(source, folder)
     return folder
+
+
+def present_folder(source: Source, raw_dir: Path | None, download_dir: Path) -> Path | None:
+    """Where the raw files are already, or None; nothing is downloaded."""
+    named = named_folder(raw_dir)
+    places = [download_dir / source.folder] if named is None else [named / source.folder, named]
+    return next((folder for folder in places if not missing_files(source, folder)), None)
+
+
+def named_folder(raw_dir: Path | None) -> Path | None:
+    """The raw folder that the user names, by an option or by the environment."""
+    if raw_dir is None and os.environ.get(RAW_VARIABLE):
+        raw_dir = Path(os.environ[RAW_VARIABLE])
+    return None if raw_dir is None else raw_dir.expanduser()
 
 
 def locate(source: Source, named: Path) -> Path:

@@ -32,8 +32,11 @@ SMALL = 64 << 20
 ABANDONED_SECONDS = 24 * 3600
 
 
-def write(folder: Path, prepared: Prepared, about: Mapping[str, Any]) -> dict[str, Any]:
-    """Write a prepared data set to `folder`, replacing a damaged one; returns its manifest."""
+def write(folder: Path, prepared: Prepared, about: Mapping[str, Any], replace: bool = False) -> dict[str, Any]:
+    """Write a prepared data set to `folder`; returns its manifest.
+
+    One that is there is replaced if it is damaged, or, with `replace`, if it is another.
+    """
     folder.parent.mkdir(parents=True, exist_ok=True)
     _sweep(folder.parent)
     work = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", dir=folder.parent))
@@ -48,9 +51,10 @@ def write(folder: Path, prepared: Prepared, about: Mapping[str, Any]) -> dict[st
             "arrays": {"size": len(content), "sha256": hashlib.sha256(content).hexdigest()},
             "info": dict(prepared.info),
         }
+        manifest["seal"] = _seal(manifest)
         (work / MANIFEST).write_text(json.dumps(manifest, indent=1, ensure_ascii=False), encoding="utf-8")
         work.chmod(0o755)
-        _put(work, folder)
+        _put(work, folder, replace)
     finally:
         shutil.rmtree(work, ignore_errors=True)
     return manifest
@@ -86,10 +90,21 @@ def read(folder: Path) -> Prepared:
 
 
 def read_manifest(folder: Path) -> dict[str, Any]:
+    """The manifest, if it is as it was written (those of older versions have no seal)."""
     manifest: dict[str, Any] = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
     if manifest["format"] != FORMAT:
         raise ValueError(f"its format is {manifest['format']}, not {FORMAT}")
+    if manifest.get("seal") not in (None, _seal(manifest)):
+        raise ValueError(f"{MANIFEST} was changed")
+    if not isinstance(manifest["info"], dict):
+        raise TypeError(f"{MANIFEST} describes nothing")
     return manifest
+
+
+def _seal(manifest: Mapping[str, Any]) -> str:
+    """A checksum of the manifest itself, which vouches for the arrays."""
+    text = json.dumps({key: value for key, value in manifest.items() if key != "seal"}, sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()
 
 
 def file_checksum(path: Path) -> str:
@@ -112,8 +127,8 @@ def explained(what: str, folder: Path) -> Iterator[None]:
         raise
 
 
-def _put(work: Path, folder: Path) -> None:
-    if folder.exists() and problem(folder) is not None:
+def _put(work: Path, folder: Path, replace: bool) -> None:
+    if folder.exists() and (replace or problem(folder) is not None):
         # Renamed first: a folder that is half deleted must not stand at the place of a whole one.
         aside = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", dir=folder.parent))
         os.replace(folder, aside)
