@@ -104,7 +104,7 @@ def build_assays(
     """
     assays: list[str] = list(prepared.info["assays"])
     molecule, labels = prepared.arrays["molecule"].astype(np.int64), prepared.arrays["labels"]
-    bits = prepared.arrays["bits"]
+    bits, kind = prepared.arrays["bits"], str(prepared.info["fingerprint"])
     home = _divide(molecule, labels, len(bits), settings.seed) if settings.strict else None
     pools = {}
     for number, split in enumerate(SPLITS):
@@ -119,8 +119,8 @@ def build_assays(
                 rng = np.random.default_rng([settings.seed, zlib.crc32(f"{name}/{assay}/{label}".encode())])
                 classes[class_name] = _at_most(_numbered(members), most[split], rng)
             tasks[assay] = classes
-        pools[split] = _pool(bits, tasks)
-    return Dataset(name, pools["train"], pools["validation"], pools["test"], describe(prepared.info["fingerprint"]))
+        pools[split] = _pool(bits, kind, tasks)
+    return Dataset(name, pools["train"], pools["validation"], pools["test"], describe(kind))
 
 
 def _divide(molecule: np.ndarray, labels: np.ndarray, count: int, seed: int) -> np.ndarray:
@@ -158,7 +158,7 @@ def _at_most(members: np.ndarray, most: int | None, rng: np.random.Generator) ->
     return members[np.sort(rng.choice(len(members), size=most, replace=False))]
 
 
-def _pool(bits: np.ndarray, tasks: Mapping[str, Mapping[str, np.ndarray]]) -> TaskPool:
+def _pool(bits: np.ndarray, kind: str, tasks: Mapping[str, Mapping[str, np.ndarray]]) -> TaskPool:
     """A pool whose tasks share the row of a molecule that several of them contain."""
     used = np.concatenate([members for classes in tasks.values() for members in classes.values()])
     distinct, position = np.unique(used, axis=0, return_inverse=True)
@@ -170,7 +170,7 @@ def _pool(bits: np.ndarray, tasks: Mapping[str, Mapping[str, np.ndarray]]) -> Ta
         for class_name, members in classes.items():
             indexed[assay][class_name] = position[start : start + len(members)]
             start += len(members)
-    return TaskPool.fixed(unpack(bits[distinct[:, 0]]), indexed)
+    return TaskPool.fixed(unpack(bits[distinct[:, 0]], kind), indexed)
 
 
 def read_label(cell: str, path: Path, line: int) -> int:

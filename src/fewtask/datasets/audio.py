@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from functools import cache
 from math import gcd
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -47,18 +48,24 @@ YAMNET = FrontEnd(log_offset=0.001, patch_hop=48)
 VGGISH = FrontEnd(log_offset=0.01, patch_hop=96)
 
 
-def read_sound(path: Path) -> np.ndarray:
-    """A sound file as mono [samples] at 16 kHz, clipped to [-1, 1]."""
+def import_soundfile() -> Any:
     try:
         import soundfile
     except (ImportError, OSError) as error:
         raise DataError('reading sound files needs soundfile: pip install "fewtask[sound]"') from error
+    return soundfile
+
+
+def read_sound(path: Path, most_seconds: float | None = None) -> np.ndarray:
+    """A sound file, or its first seconds, as mono [samples] at 16 kHz, clipped to [-1, 1]."""
+    soundfile = import_soundfile()
     if not path.is_file():
         raise DataError(f"{path} is missing: complete the folder of sound files")
     try:
         claimed = soundfile.info(path)
         check_sound(path, claimed.frames, claimed.channels, claimed.samplerate)
-        samples, rate = soundfile.read(path, dtype="float64", always_2d=True)
+        most = -1 if most_seconds is None else int(most_seconds * claimed.samplerate)
+        samples, rate = soundfile.read(path, most, dtype="float64", always_2d=True)
     except (soundfile.SoundFileError, RuntimeError, TypeError) as error:
         raise DataError(f"{path} is not a readable sound file ({error}): replace the file") from error
     if not len(samples):

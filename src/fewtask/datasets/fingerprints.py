@@ -1,7 +1,8 @@
-"""Molecules as 1024-bit fingerprints, with RDKit on all cores.
+"""Molecules as fingerprints, with RDKit on all cores.
 
-Two kinds: `morgan` (circular neighbourhoods up to radius 2) and `rdkit` (paths). The same molecule recurs in
-many assays, so each distinct text is read once, and each molecule (by canonical SMILES) is kept once. A canonical
+Four kinds: `morgan` (1,024 bits for circular neighbourhoods up to radius 2), `rdkit` (1,024 bits for paths), `both`
+(the two beside each other) and `counts` (how often each neighbourhood of `morgan` occurs). The same molecule recurs
+in many assays, so each distinct text is read once, and each molecule (by canonical SMILES) is kept once. A canonical
 SMILES costs more than a fingerprint, and equal molecules have equal fingerprints: only texts that share theirs
 with another are compared by it.
 """
@@ -28,7 +29,8 @@ from fewtask.settings import DataSettings
 
 BITS = 1024
 RADIUS = 2
-KINDS = ("morgan", "rdkit")
+KINDS = ("morgan", "rdkit", "both", "counts")
+MOST_COUNTED = 255
 Form = Literal["smiles", "mol"]
 
 CHUNK = 256
@@ -40,7 +42,8 @@ FEW = 2000
 class Molecules:
     """Distinct molecules, and which of them each text is.
 
-    packed: [M, 128] uint8, eight bits a byte, in an order that does not depend on that of the texts.
+    packed: [M, bytes] uint8, eight bits a byte, of `counts` a byte a count; in an order that does not depend on that
+            of the texts.
     index:  [R] molecule of each text, -1 where the text is no molecule that RDKit accepts.
     """
 
@@ -50,10 +53,18 @@ class Molecules:
 
 def kind_of(settings: DataSettings) -> str:
     """The fingerprint that the settings ask for."""
-    kind = settings.features or "morgan"
+    return check_kind(settings.features or "morgan")
+
+
+def check_kind(kind: str) -> str:
     if kind not in KINDS:
         raise unknown("fingerprint", kind, KINDS)
     return kind
+
+
+def packed_width(kind: str) -> int:
+    """Bytes of a packed fingerprint."""
+    return {"morgan": BITS // 8, "rdkit": BITS // 8, "both": BITS // 4, "counts": BITS}[kind]
 
 
 def describe(kind: str) -> dict[str, Any]:
@@ -61,13 +72,13 @@ def describe(kind: str) -> dict[str, Any]:
     return {"kind": "fingerprint", "fingerprint": kind, "bits": BITS, "radius": RADIUS}
 
 
-def unpack(packed: np.ndarray) -> np.ndarray:
-    """[M, 128] bytes to [M, 1024] uint8 of 0 and 1."""
-    return np.unpackbits(packed, axis=1)
+def unpack(packed: np.ndarray, kind: str = "morgan") -> np.ndarray:
+    """[M, bytes] to [M, features] uint8: of 0 and 1, or of counts."""
+    return packed if kind == "counts" else np.unpackbits(packed, axis=1)
 
 
 def from_smiles(smiles: Sequence[str], kind: str = "morgan") -> np.ndarray:
-    """[R, 1024] uint8 fingerprints of molecules that must all parse: for predicting on new ones."""
+    """[R, features] uint8 fingerprints of molecules that must all parse: for predicting on new ones."""
     found = read_molecules(smiles, kind)
     bad = np.flatnonzero(found.index < 0)
     if bad.size:
@@ -76,7 +87,7 @@ def from_smiles(smiles: Sequence[str], kind: str = "morgan") -> np.ndarray:
             f"{bad.size} of {len(smiles)} SMILES cannot be read, the first is number {first + 1}, "
             f"'{smiles[first][:80]}': correct or remove them"
         )
-    return unpack(found.packed)[found.index]
+    return unpack(found.packed, kind)[found.index]
 
 
 def read_molecules(
@@ -87,8 +98,7 @@ def read_molecules(
     workers: int | None = None,
 ) -> Molecules:
     """Fingerprints of SMILES or of SDF records, each distinct text once, in `workers` processes (all cores)."""
-    if kind not in KINDS:
-        raise unknown("fingerprint", kind, KINDS)
+    check_kind(kind)
     _rdkit()
     position: dict[str, int] = {}
     which = np.array([position.setdefault(text, len(position)) for text in texts], dtype=np.int64)
@@ -98,36 +108,43 @@ def read_molecules(
     work = partial(fingerprint_chunk, kind=kind, form=form)
     results = list(progress(_in_processes(work, chunks, workers), "fingerprints", len(chunks)))
     if not results:
-        return Molecules(np.zeros((0, BITS // 8), dtype=np.uint8), np.zeros(0, dtype=np.int32))
+        return Molecules(np.zeros((0, packed_width(kind)), dtype=np.uint8), np.zeros(0, dtype=np.int32))
     parsed = np.concatenate([accepted for accepted, _ in results])
     packed, of_text = _distinct_molecules(distinct, form, parsed, np.concatenate([bits for _, bits in results]))
     return Molecules(packed, of_text[which])
 
 
 def fingerprint_chunk(texts: Sequence[str], kind: str, form: Form) -> tuple[np.ndarray, np.ndarray]:
-    """Whether RDKit accepts each text [n], and packed fingerprints [n, 128]."""
-    chem, generators, without_messages = _rdkit()
-    make = (
-        generators.GetMorganGenerator(radius=RADIUS, fpSize=BITS)
-        if kind == "morgan"
-        else generators.GetRDKitFPGenerator(fpSize=BITS)
-    )
+    """Whether RDKit accepts each text [n], and packed fingerprints [n, bytes]."""
+    chem, _, without_messages = _rdkit()
+    make = _maker(kind)
     accepted = np.zeros(len(texts), dtype=bool)
-    bits = np.zeros((len(texts), BITS), dtype=np.uint8)
+    packed = np.zeros((len(texts), packed_width(kind)), dtype=np.uint8)
     with without_messages():
         for row, text in enumerate(texts):
             molecule = _read(chem, text, form)
             # RDKit reads an empty text as a molecule without atoms, which has no fingerprint to speak of.
             if molecule is not None and 0 < molecule.GetNumAtoms() <= ATOMS:
                 accepted[row] = True
-                bits[row] = make.GetFingerprintAsNumPy(molecule)
-    return accepted, np.packbits(bits, axis=1)
+                packed[row] = make(molecule)
+    return accepted, packed
+
+
+def _maker(kind: str) -> Callable[[Any], np.ndarray]:
+    """What makes the packed fingerprint [bytes] of an RDKit molecule."""
+    _, generators, _ = _rdkit()
+    morgan = generators.GetMorganGenerator(radius=RADIUS, fpSize=BITS)
+    paths = generators.GetRDKitFPGenerator(fpSize=BITS)
+    if kind == "counts":
+        return lambda molecule: np.minimum(morgan.GetCountFingerprintAsNumPy(molecule), MOST_COUNTED)
+    chosen = {"morgan": (morgan,), "rdkit": (paths,), "both": (morgan, paths)}[kind]
+    return lambda molecule: np.packbits(np.concatenate([made.GetFingerprintAsNumPy(molecule) for made in chosen]))
 
 
 def _distinct_molecules(
     texts: Sequence[str], form: Form, parsed: np.ndarray, packed: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Packed fingerprints [M, 128] of the distinct molecules, and the molecule of each text (-1: none)."""
+    """Packed fingerprints [M, bytes] of the distinct molecules, and the molecule of each text (-1: none)."""
     chem, _, without_messages = _rdkit()
     lines = np.flatnonzero(parsed)
     of_text = np.full(len(texts), -1, dtype=np.int32)

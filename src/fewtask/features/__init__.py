@@ -8,10 +8,16 @@ from typing import Any
 from fewtask.errors import RunError, unknown
 from fewtask.features.array import Array
 from fewtask.features.base import Featuriser
+from fewtask.features.images import Images
+from fewtask.features.molecules import Molecules
 from fewtask.features.numbers import Numbers
+from fewtask.features.sound import Sound
 from fewtask.features.table import BadRow, Table
+from fewtask.features.text import Text
 
-FEATURISERS: dict[str, type[Featuriser]] = {made.kind: made for made in (Numbers, Array)}
+FEATURISERS: dict[str, type[Featuriser]] = {
+    made.kind: made for made in (Numbers, Molecules, Text, Images, Sound, Array)
+}
 
 __all__ = ["FEATURISERS", "BadRow", "Featuriser", "Table", "load_featuriser"]
 

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from fewtask.bounds import listed
 from fewtask.errors import DataError
 
 Column = Sequence[Any] | np.ndarray
@@ -63,7 +64,7 @@ class Table:
 
     def column(self, name: str) -> Column:
         if name not in self.columns:
-            known = ", ".join(self.names) or "none"
+            known = listed(self.names, most=20) or "none"
             raise DataError(f"{self.source} has no column '{name}': its columns are {known}")
         return self.columns[name]
 
