@@ -3,7 +3,7 @@
     model.safetensors   the selected weights, with running statistics
     config.json         settings, input shape, class names, feature settings, data fingerprint
     history.jsonl       losses, accuracies, gradient norms, seconds
-    result.json         accuracies with intervals, a row a task; its presence says that the run is finished
+    result.json         the record: accuracies with intervals, a row a task; its presence says that the run is finished
     README.md           a card for people
     checkpoint.safetensors   while the run is under way
 
@@ -13,33 +13,30 @@ Nothing in it is unpickled on load.
 from __future__ import annotations
 
 import dataclasses
-import platform
-import sys
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 
 from fewtask import __version__
 from fewtask.card import card
 from fewtask.errors import RunError
-from fewtask.evaluation import Score, evaluate, prepare
+from fewtask.evaluation import prepare
 from fewtask.methods import Method, get_method, make_method
 from fewtask.pool import Dataset, Pools
-from fewtask.protocol import check_episodes, meta_test_episodes, selection_episodes
+from fewtask.protocol import check_episodes
+from fewtask.record import FORMAT, add_test, make_record
 from fewtask.settings import RunSettings, from_dict, identity
-from fewtask.training.files import read_json, read_tensors, write_json, write_tensors, write_text
-from fewtask.training.history import History
+from fewtask.training.files import one_line_each, read_json, read_tensors, write_json, write_tensors, write_text
+from fewtask.training.history import History, read_history
 from fewtask.training.loop import fit
 
 
 @dataclass(frozen=True)
 class RunResult:
-    """What a finished run says: `record` is what result.json holds."""
+    """What a finished run says: `record` is what result.json holds and a ledger keeps."""
 
     record: dict[str, Any]
     method: Method
@@ -49,8 +46,9 @@ class RunResult:
 def execute(
     settings: RunSettings,
     dataset: Dataset,
-    out: Path | None = None,
+    out: str | Path | None = None,
     *,
+    preset: str | None = None,
     device: str = "cpu",
     test: bool = True,
     show_progress: bool | None = None,
@@ -58,17 +56,13 @@ def execute(
 ) -> RunResult:
     """Trains, selects on meta-validation, evaluates on meta-test and saves; continues or returns what is there.
 
-    With test=False meta-test is left alone, for choosing settings.
+    With test=False meta-test is left alone, for choosing settings. `preset` is the name that tables know the settings
+    by, the data set's unless it is given.
     """
+    out = None if out is None else Path(out)
     pools = dataset.pools(settings.data, settings.episode.way)
     if out is not None and (out / "result.json").exists():
-        check_same(settings, out)
-        saved = load_run(out, device)
-        record = read_json(out / "result.json")
-        if test and pools.test is not None and "test" not in record:
-            record["test"] = meta_test(saved, pools.to(device)).as_dict()
-            write_json(out / "result.json", record)
-        return RunResult(record, saved, [])
+        return _finished(settings, pools.to(device), out, device, test)
     pools = pools.to(device)
     torch.manual_seed(settings.seed)
     method = make_method(settings, pools.input_shape).to(device)
@@ -78,19 +72,33 @@ def execute(
         start_folder(settings, dataset, pools, method, out)
     prepare(method, pools)
     history = History(None if out is None else out / "history.jsonl")
-    record, seconds = _train(method, pools, out, history, show_progress, on_row)
-    method.eval()
-    if test and pools.test is not None:
-        started = time.perf_counter()
-        record["test"] = meta_test(method, pools).as_dict()
-        record["test_seconds"] = round(time.perf_counter() - started, 2)
-    record |= {"seconds": seconds, "environment": environment(device), "data_fingerprint": pools.fingerprint}
+    step, seconds = _train(method, pools, out, history, show_progress, on_row)
+    name = preset or settings.dataset
+    record = make_record(name, method.eval(), pools, history.rows, selected_step=step, seconds=seconds, test=test)
     if out is not None:
         write_tensors(out / "model.safetensors", method.state_dict(), {"fewtask": __version__})
-        write_text(out / "README.md", card(settings, record, pools))
-        write_json(out / "result.json", record)
+        _write_record(settings, record, pools, out)
         (out / "checkpoint.safetensors").unlink(missing_ok=True)
     return RunResult(record, method, history.rows)
+
+
+def _finished(settings: RunSettings, pools: Pools, out: Path, device: str, test: bool) -> RunResult:
+    """A run that is done; meta-test is made up for where it is wanted now and was not then."""
+    check_same(settings, out)
+    method = load_run(out, device)
+    record = read_json(out / "result.json")
+    if record.get("format") != FORMAT:
+        raise RunError(f"{out / 'result.json'} is of another version of fewtask: train again with another --out")
+    if test and "test" not in record:
+        record = add_test(record, method, pools)
+        _write_record(settings, record, pools, out)
+    return RunResult(record, method, read_history(out / "history.jsonl"))
+
+
+def _write_record(settings: RunSettings, record: dict[str, Any], pools: Pools, out: Path) -> None:
+    write_text(out / "README.md", card(settings, record, pools))
+    # Last: its presence says that the run is finished.
+    write_text(out / "result.json", one_line_each(record))
 
 
 def _train(
@@ -100,18 +108,14 @@ def _train(
     history: History,
     show_progress: bool | None,
     on_row: Callable[[dict[str, Any]], None] | None,
-) -> tuple[dict[str, Any], float]:
-    """Leaves the selected weights in the method; the record's first lines and the seconds it took."""
+) -> tuple[int, float]:
+    """Leaves the selected weights in the method; the step they are of, and the seconds it took."""
     if not method.trained:
-        score = evaluate(method, pools.selection, selection_episodes(method.settings, pools))
-        return {"selected_step": 0, "validation": {"accuracy": score.accuracy, "loss": score.loss}}, 0.0
+        return 0, 0.0
     checkpoint = None if out is None else out / "checkpoint.safetensors"
     state = fit(method, pools, checkpoint=checkpoint, history=history, show_progress=show_progress, on_row=on_row)
     method.load_state_dict(state.best.weights)
-    validation = {"accuracy": state.best.accuracy, "loss": state.best.loss}
-    losses = [row["loss"] for row in history.rows if "loss" in row]
-    record = {"selected_step": state.best.step, "validation": validation, "final_training_loss": losses[-1]}
-    return record, round(state.seconds, 2)
+    return state.best.step, state.seconds
 
 
 def start_folder(settings: RunSettings, dataset: Dataset, pools: Pools, method: Method, out: Path) -> None:
@@ -162,8 +166,9 @@ def _flat(values: dict[str, Any], prefix: str = "") -> dict[str, Any]:
     return flat
 
 
-def load_run(out: Path, device: str = "cpu") -> Method:
+def load_run(out: str | Path, device: str = "cpu") -> Method:
     """The trained method of a finished run, ready to embed and label."""
+    out = Path(out)
     config = read_json(out / "config.json")
     method = make_method(from_dict(config["settings"]), tuple(config["input_shape"]))
     if not (out / "model.safetensors").exists():
@@ -174,21 +179,3 @@ def load_run(out: Path, device: str = "cpu") -> Method:
     except RuntimeError as error:
         raise RunError(f"{out / 'model.safetensors'} does not fit config.json beside it: {error}") from error
     return method.to(device).eval()
-
-
-def meta_test(method: Method, pools: Pools) -> Score:
-    """The fixed list of test episodes: the same for every method and seed."""
-    return evaluate(method, pools.split("test"), meta_test_episodes(method.settings, pools))
-
-
-def environment(device: str) -> dict[str, Any]:
-    return {
-        "fewtask": __version__,
-        "python": sys.version.split()[0],
-        "torch": torch.__version__,
-        "numpy": np.__version__,
-        "machine": platform.machine(),
-        "system": platform.system(),
-        "device": device,
-        "threads": torch.get_num_threads(),
-    }

@@ -154,7 +154,8 @@ class TaskPool:
         return self.decode(chosen).reshape(*flat.shape, *self.input_shape)
 
     def to(self, device: torch.device | str) -> TaskPool:
-        return dataclasses.replace(self, rows=self.rows.to(device))
+        rows = self.rows.to(device)
+        return self if rows is self.rows else dataclasses.replace(self, rows=rows)
 
     def restrict(self, classes: int) -> TaskPool:
         """The first so many classes of a class pool (Tables 8 and 9 vary that number)."""

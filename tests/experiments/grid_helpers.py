@@ -10,10 +10,10 @@ import numpy as np
 
 from fewtask.experiments.grid import PlannedRun
 from fewtask.experiments.progress import GridProgress
-from fewtask.experiments.records import FORMAT, pack
 from fewtask.experiments.worker import Job
 from fewtask.methods import get_method
 from fewtask.presets import load_preset
+from fewtask.record import FORMAT, pack
 from fewtask.settings import RunSettings, identity, update
 
 SMALL: dict[str, Any] = {

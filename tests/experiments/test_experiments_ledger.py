@@ -11,10 +11,11 @@ from grid_helpers import made_up, small
 
 from fewtask.datasets.cache import load_dataset
 from fewtask.errors import RunError
+from fewtask.evaluation import evaluate
 from fewtask.experiments.ledger import Ledger, run_digest
-from fewtask.experiments.records import episode_accuracies, make_record, pack, thin, unpack
 from fewtask.methods import make_method
-from fewtask.run import meta_test
+from fewtask.protocol import meta_test_episodes
+from fewtask.record import episode_accuracies, make_record, pack, thin, unpack
 from fewtask.settings import update
 
 
@@ -66,12 +67,11 @@ def test_a_record_of_3000_episodes_is_small_and_agrees_with_the_evaluation(tmp_p
         for step in range(250, 50_001, 250)
         for row in ({"loss": 1.23456789}, {"validation_loss": 1.23456789, "validation_accuracy": 0.123456789})
     ]
-    result = {"environment": {"fewtask": "0"}, "seconds": 1.0, "selected_step": 5, "final_training_loss": 1.0}
     pools = dataset.pools(settings.data)
-    record = make_record("rainbow-digits", method, pools, result, history, test=True)
+    record = make_record("rainbow-digits", method, pools, history, selected_step=5, seconds=1.0)
     path = Ledger(tmp_path).write(record)
     assert path.stat().st_size < 20_000
-    score = meta_test(method, pools)
+    score = evaluate(method, pools.split("test"), meta_test_episodes(settings, pools))
     assert record["test"]["accuracy"] == pytest.approx(score.accuracy, abs=1e-6)
     stored = episode_accuracies(Ledger(tmp_path).read(settings))
     assert len(stored) == 3000

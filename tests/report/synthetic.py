@@ -10,9 +10,9 @@ import numpy as np
 
 from fewtask.experiments.grid import Cell, cell_settings
 from fewtask.experiments.ledger import Ledger
-from fewtask.experiments.records import FORMAT, pack
 from fewtask.experiments.tables import experiment_names, get_experiment
 from fewtask.methods import get_method
+from fewtask.record import FORMAT, pack
 from fewtask.settings import RunSettings, identity, update
 
 QUERIES = 50

@@ -21,7 +21,11 @@ def result_table(settings: RunSettings, record: dict[str, Any]) -> Table:
     table.add_column("episodes", justify="right")
     table.add_column("accuracy %", justify="right")
     validation = record["validation"]
-    table.add_row(f"validation (step {record['selected_step']})", "", percent(validation["accuracy"]))
+    table.add_row(
+        f"validation (step {record['selected_step']})",
+        str(validation["episodes"]),
+        percent(validation["accuracy"], validation["interval"]),
+    )
     if "test" in record:
         test = record["test"]
         table.add_section()
@@ -29,4 +33,5 @@ def result_table(settings: RunSettings, record: dict[str, Any]) -> Table:
             table.add_row(row["task"], str(row["episodes"]), percent(row["accuracy"], row["interval"]))
         table.add_section()
         table.add_row("test, all", str(test["episodes"]), percent(test["accuracy"], test["interval"]))
+    table.caption = "\n".join(record.get("notes", [])) or None
     return table

@@ -35,6 +35,8 @@ class Train:
     """Folder of publishers' files (or FEWTASK_RAW)."""
     test: bool = True
     """Evaluate on meta-test at the end."""
+    ledger: Path | None = None
+    """Also put the record into this ledger, beside those of grids: tables and `fewtask compare` find it there."""
     tensorboard: bool = False
     """Also log to tensorboard/ in the run's folder, live."""
 
@@ -90,7 +92,8 @@ def train(command: Train, preset: str) -> int:
     settle_threads(command.threads)
     device = choose_device(command.device)
     settings = command.settings
-    out = command.out or Path("runs") / f"{preset_label(preset)}-{settings.method}-{settings.seed}"
+    name = preset_label(preset)
+    out = command.out or Path("runs") / f"{name}-{settings.method}-{settings.seed}"
     dataset = load_dataset(
         settings.dataset,
         settings.data,
@@ -99,8 +102,12 @@ def train(command: Train, preset: str) -> int:
         progress=progress_on(make_console(stderr=True)),
     )
     with tensorboard_log(out / "tensorboard" if command.tensorboard else None) as log:
-        result = execute(settings, dataset, out, device=device, test=command.test, on_row=log)
+        result = execute(settings, dataset, out, preset=name, device=device, test=command.test, on_row=log)
     console = make_console()
     console.print(result_table(settings, result.record))
     console.print(f"saved in {out}", soft_wrap=True, highlight=False)
+    if command.ledger is not None:
+        from fewtask.experiments.ledger import Ledger
+
+        console.print(f"record in {Ledger(command.ledger).add(out)}", soft_wrap=True, highlight=False)
     return 0

@@ -13,7 +13,7 @@ from typing import Any
 from fewtask.errors import FewtaskError, RunError
 from fewtask.methods import get_method
 from fewtask.settings import RunSettings, digest, from_dict, identity
-from fewtask.training.files import write_text
+from fewtask.training.files import one_line_each, read_json, write_text
 
 
 def run_digest(settings: RunSettings) -> str:
@@ -58,6 +58,10 @@ class Ledger:
         path = self.path_for(record["preset"], from_dict(record["settings"]))
         write_text(path, one_line_each(record))
         return path
+
+    def add(self, run: str | Path) -> Path:
+        """Takes in a run that was trained by itself: the record that its folder holds."""
+        return self.write(read_json(Path(run) / "result.json"))
 
     def all(self) -> list[dict[str, Any]]:
         """Every record, by file name."""
@@ -118,9 +122,3 @@ def load_json(path: Path) -> Any:
         return json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         raise RunError(f"{path} is damaged ({error}): remove it to run it again") from error
-
-
-def one_line_each(values: dict[str, Any]) -> str:
-    """JSON with a line for each entry: small, and a change is seen where it is."""
-    lines = (f"  {json.dumps(key)}: {json.dumps(value, ensure_ascii=False)}" for key, value in values.items())
-    return "{\n" + ",\n".join(lines) + "\n}\n"

@@ -10,7 +10,7 @@ from typing import Any, Literal
 import numpy as np
 
 from fewtask.evaluation import half_width
-from fewtask.experiments.records import episode_accuracies
+from fewtask.record import episode_accuracies
 
 Basis = Literal["seeds", "episodes"]
 LEVEL = 0.95

@@ -54,30 +54,24 @@ def run_one(job: Job, threads: int = 1, on_step: Callable[[int], None] | None = 
 
 def _run(job: Job, folder: Path, ledger: Ledger, on_step: Callable[[int], None] | None) -> dict[str, Any]:
     from fewtask.datasets.cache import load_dataset
-    from fewtask.experiments.records import make_record
     from fewtask.experiments.task_map import task_map
-    from fewtask.protocol import check_episodes
     from fewtask.run import execute
-    from fewtask.training.history import read_history
 
     settings = job.run.settings
     if folder.exists() and not (folder / "config.json").exists():
         # Killed before it had written anything of use.
         shutil.rmtree(folder)
     dataset = load_dataset(settings.dataset, settings.data, data_dir=job.data_dir, raw_dir=job.raw_dir)
-    pools = dataset.pools(settings.data, settings.episode.way)
-    check_episodes(settings, pools, job.test)
 
     def heard(row: dict[str, Any]) -> None:
         if on_step is not None:
             on_step(int(row["step"]))
 
-    # Meta-test is left to make_record, which keeps every episode.
-    result = execute(settings, dataset, folder, test=False, show_progress=False, on_row=heard)
-    history = read_history(folder / "history.jsonl")
-    record = make_record(job.run.preset, result.method, pools, result.record, history, job.test)
+    result = execute(settings, dataset, folder, preset=job.run.preset, test=job.test, show_progress=False, on_row=heard)
+    # A run that another preset began is this one's too.
+    record = result.record | {"preset": job.run.preset}
     if job.run.task_map:
-        ledger.write_map(settings, task_map(result.method, pools.train))
+        ledger.write_map(settings, task_map(result.method, dataset.pools(settings.data, settings.episode.way).train))
     ledger.write(record)
     return record
 

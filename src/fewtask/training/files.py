@@ -46,6 +46,12 @@ def write_json(path: Path, values: Any) -> None:
     write_text(path, json.dumps(values, indent=2, ensure_ascii=False) + "\n")
 
 
+def one_line_each(values: Mapping[str, Any]) -> str:
+    """JSON with a line for each entry: small, and a change is seen where it is."""
+    lines = (f"  {json.dumps(key)}: {json.dumps(value, ensure_ascii=False)}" for key, value in values.items())
+    return "{\n" + ",\n".join(lines) + "\n}\n"
+
+
 def read_json(path: Path) -> Any:
     try:
         return json.loads(path.read_text(encoding="utf-8"))

@@ -36,9 +36,9 @@ class History:
         self.path.write_text("".join(json.dumps(row) + "\n" for row in self.rows), encoding="utf-8")
 
 
-def read_history(path: Path) -> list[dict[str, Any]]:
+def read_history(path: str | Path) -> list[dict[str, Any]]:
     """All whole lines; a line cut short by a crash is left out."""
-    rows = []
+    path, rows = Path(path), []
     if path.exists():
         for line in path.read_text(encoding="utf-8").splitlines():
             try:

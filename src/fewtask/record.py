@@ -1,5 +1,6 @@
 """The record of a finished run: everything that tables, figures and reports need, in a few kilobytes.
 
+It is what `execute` returns, what result.json in a run's folder holds, and what the ledger keeps.
 The number of correct queries of every episode is kept, so that two methods can be compared on the same episodes.
 """
 
@@ -10,12 +11,15 @@ import hashlib
 import math
 import os
 import platform
+import sys
 import zlib
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 
+from fewtask import __version__
 from fewtask.errors import RunError
 from fewtask.evaluation import episode_scores, summarise
 from fewtask.methods import Method, get_method
@@ -32,12 +36,15 @@ def make_record(
     preset: str,
     method: Method,
     pools: Pools,
-    result: dict[str, Any],
     history: list[dict[str, Any]],
-    test: bool,
+    *,
+    selected_step: int,
+    seconds: float,
+    test: bool = True,
 ) -> dict[str, Any]:
-    """The record of a finished run; `result` is what its folder's result.json holds."""
+    """The record of a finished run: the selected weights on the validation and, if there are any, the test episodes."""
     settings = method.settings
+    losses = [row["loss"] for row in history if "loss" in row]
     record: dict[str, Any] = {
         "format": FORMAT,
         "preset": preset,
@@ -46,17 +53,24 @@ def make_record(
         "seed": settings.seed,
         "settings": identity(settings, get_method(settings.method).groups),
         "data_fingerprint": pools.fingerprint,
-        "environment": result["environment"] | {"processor": processor(), "cores": os.cpu_count()},
-        "seconds": result["seconds"],
-        "selected_step": result["selected_step"],
-        "final_training_loss": _rounded(result.get("final_training_loss")),
+        "environment": environment(str(next(method.parameters()).device)),
+        "seconds": round(seconds, 2),
+        "selected_step": selected_step,
+        "final_training_loss": _rounded(losses[-1]) if losses else None,
         "history": thin(history),
         "hyper_updates": sum("hyper" in row for row in history),
         "validation": score(method, pools.selection, selection_episodes(settings, pools)),
     }
-    if test and pools.test is not None:
-        record["test"] = score(method, pools.test, meta_test_episodes(settings, pools))
-    return record
+    if pools.notes:
+        record["notes"] = list(pools.notes)
+    return add_test(record, method, pools) if test else record
+
+
+def add_test(record: dict[str, Any], method: Method, pools: Pools) -> dict[str, Any]:
+    """The record with the score of meta-test, which is made once; without test tasks as it is."""
+    if pools.test is None or "test" in record:
+        return record
+    return record | {"test": score(method, pools.test, meta_test_episodes(method.settings, pools))}
 
 
 def score(method: Method, pool: TaskPool, episodes: EpisodeList) -> dict[str, Any]:
@@ -116,6 +130,22 @@ def thin(history: list[dict[str, Any]], points: int = HISTORY_POINTS) -> list[di
         thinned.append(point)
         before = row["step"]
     return thinned
+
+
+def environment(device: str) -> dict[str, Any]:
+    """What the numbers of a run may depend on besides its settings."""
+    return {
+        "fewtask": __version__,
+        "python": sys.version.split()[0],
+        "torch": torch.__version__,
+        "numpy": np.__version__,
+        "machine": platform.machine(),
+        "system": platform.system(),
+        "device": device,
+        "threads": torch.get_num_threads(),
+        "processor": processor(),
+        "cores": os.cpu_count(),
+    }
 
 
 def processor() -> str:
