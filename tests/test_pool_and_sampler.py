@@ -314,3 +314,33 @@ def test_a_list_of_episodes_is_what_its_seed_says_and_balanced_over_tasks() -> N
     for task, rows in zip(one.tasks, one.rows):
         assert {owner[int(r)] for r in rows.flatten()} == {task}
         assert len(np.unique(rows)) == rows.size
+
+
+@pytest.mark.parametrize("draw", [0, 1, 7])
+def test_fewer_tasks_are_a_draw_among_those_of_more(draw: int) -> None:
+    pool = fixed_pool([[12] * 3] * 8)
+    chosen = {count: {t.name for t in pool.fewer(count, None, draw).tasks} for count in (2, 4, 8)}
+    assert [len(names) for names in chosen.values()] == [2, 4, 8]
+    assert chosen[2] < chosen[4] < chosen[8]
+    fewer = pool.fewer(4, 5, draw)
+    for task in fewer.tasks:
+        whole = pool.tasks[pool.task_index(task.name)]
+        for mine, theirs in zip(task.classes, whole.classes):
+            assert fewer.class_names[mine] == pool.class_names[theirs]
+            assert len(fewer.class_rows[mine]) == 5
+            assert set(fewer.class_rows[mine]) <= set(pool.class_rows[theirs])
+
+
+def test_draws_of_tasks_differ_and_nothing_is_drawn_where_nothing_is_asked() -> None:
+    pool = fixed_pool([[12] * 3] * 8)
+    assert len({tuple(t.name for t in pool.fewer(3, None, draw).tasks) for draw in range(8)}) > 4
+    assert pool.fewer(None, None, 3) is pool
+
+
+def test_fewer_classes_of_a_pool_and_numbers_that_cannot_be() -> None:
+    pool = class_pool([10] * 6)
+    assert len(pool.fewer(4, 3, 0).class_names) == 4
+    assert pool.fewer(4, 3, 0).is_class_pool
+    for tasks, rows in ((1, None), (7, None), (None, 0)):
+        with pytest.raises(TaskError, match=r"train_tasks is|train_rows is"):
+            pool.fewer(tasks, rows, 0)

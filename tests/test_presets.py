@@ -64,7 +64,7 @@ def in_the_papers_words(settings: RunSettings, input_shape: tuple[int, ...]) -> 
         "hyper_lr": settings.hyper.lr,
         "hyper_optimizer": settings.hyper.name,
         "hyper_schedule": schedule[settings.hyper.schedule],
-        "period": settings.hyper.period,
+        "period": settings.hyper_period,
         "d": make_encoder(settings.encoder, input_shape).width(layer),
         "hidden": settings.set_function.hidden,
         "layer": layer,

@@ -43,6 +43,10 @@ class Episode:
     def queries(self) -> int:
         return self.query.shape[2]
 
+    def take(self, index: Tensor) -> Episode:
+        """Some of the episodes, by their positions in the batch."""
+        return Episode(self.support[index], self.query[index], self.tasks[index], self.classes[index])
+
     def labels(self) -> Tensor:
         """[K * Q] labels of the flattened queries, the same for each of the B episodes."""
         return torch.arange(self.way, device=self.query.device).repeat_interleave(self.queries)

@@ -128,6 +128,7 @@ class Dataset:
             notes.append(_set_aside_note(validation))
         if data.validation_classes is not None:
             validation = validation.restrict(data.validation_classes)
+        train = train.fewer(data.train_tasks, data.train_rows, data.draw)
         outer = selection = validation
         if data.halve_validation:
             outer, selection = validation.halves(data.seed)

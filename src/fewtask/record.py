@@ -22,7 +22,8 @@ import torch
 from fewtask import __version__
 from fewtask.errors import RunError
 from fewtask.evaluation import episode_scores, summarise
-from fewtask.methods import Method, get_method
+from fewtask.hypergradient.base import norm
+from fewtask.methods import Method, get_method, make_method
 from fewtask.pool import Pools, TaskPool
 from fewtask.protocol import EpisodeList, meta_test_episodes, selection_episodes
 from fewtask.settings import identity
@@ -30,6 +31,7 @@ from fewtask.settings import identity
 FORMAT = 1
 HISTORY_POINTS = 60
 DIGITS = 6
+LENGTHS = ("direct", "indirect")
 
 
 def make_record(
@@ -59,6 +61,7 @@ def make_record(
         "final_training_loss": _rounded(losses[-1]) if losses else None,
         "history": thin(history),
         "hyper_updates": sum("hyper" in row for row in history),
+        "hyper": hyper_summary(method, history, pools.input_shape),
         "validation": score(method, pools.selection, selection_episodes(settings, pools)),
     }
     if pools.notes:
@@ -71,6 +74,29 @@ def add_test(record: dict[str, Any], method: Method, pools: Pools) -> dict[str, 
     if pools.test is None or "test" in record:
         return record
     return record | {"test": score(method, pools.test, meta_test_episodes(method.settings, pools))}
+
+
+def hyper_summary(method: Method, history: list[dict[str, Any]], input_shape: tuple[int, ...]) -> dict[str, Any] | None:
+    """How λ was trained: its updates, the way it went, the parts of its gradient; None without λ.
+
+    moved: distance of the selected λ from its start, as a share of the start's length.
+    direct, indirect: mean lengths of the two parts of the hypergradient.
+    diverged: at how many updates the series did not converge.
+    """
+    if not method.outer():
+        return None
+    rows = [row["hyper"] for row in history if "hyper" in row]
+    with torch.random.fork_rng(devices=[]):
+        # λ as the seed makes it: a copy kept from the start would be 450 MB on the largest data set.
+        torch.manual_seed(method.settings.seed)
+        start = make_method(method.settings, input_shape).outer()
+    way = norm([now.detach().cpu() - then.detach() for now, then in zip(method.outer(), start)])
+    means = {key: _rounded(float(np.mean([row[key] for row in rows]))) if rows else None for key in LENGTHS}
+    summary = {"updates": len(rows), "moved": _rounded(way / max(norm(start), 1e-12)), **means}
+    summary["diverged"] = sum(bool(row.get("diverged")) for row in rows)
+    if rows and "weight" in rows[-1]:
+        summary["weight"] = _rounded(rows[-1]["weight"])
+    return summary
 
 
 def score(method: Method, pool: TaskPool, episodes: EpisodeList) -> dict[str, Any]:

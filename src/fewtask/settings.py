@@ -35,6 +35,12 @@ class DataSettings:
     """Use only the first so many meta-training classes of a class pool."""
     validation_classes: int | None = None
     """Use only the first so many meta-validation classes of a class pool."""
+    train_tasks: int | None = None
+    """Only so many of the meta-training tasks (classes, in a class pool), drawn by `draw`."""
+    train_rows: int | None = None
+    """At most so many rows of each meta-training class, drawn by `draw`; the other splits stay whole."""
+    draw: int = 0
+    """Which draw of `train_tasks` and `train_rows`: apart from `seed`, so that the other splits stay the same."""
     train_on_validation: bool = False
     """Add the meta-validation tasks to meta-training: the extra row that shows what their labels are worth."""
     halve_validation: bool = False
@@ -75,6 +81,10 @@ class ModelSettings:
 
     distance: Literal["squared-euclidean", "euclidean"] = "squared-euclidean"
     """Distance between a query and a prototype."""
+    scale: float = 1.0
+    """Factor of the distances before the softmax: squared distances over hundreds of numbers saturate it."""
+    scale_by: Literal["fixed", "dimension", "learned"] = "fixed"
+    """The factor as it is, divided by the width of the embedding, or learned with theta from there."""
     normalisation: Literal["joint", "episode"] = "joint"
     """BatchNorm statistics in training: over the whole batch of episodes, or each episode by itself."""
     clean_statistics: bool = True
@@ -99,10 +109,14 @@ class HyperSettings:
     name: OptimizerName = "adam"
     lr: float = 1e-4
     schedule: ScheduleName = "linear"
-    period: int = 100
-    """Steps between two updates of lambda (S)."""
+    updates: int = 100
+    """How often lambda is updated in a run, at least: the steps between two updates follow from it."""
+    period: int | None = None
+    """Steps between two updates of lambda (S), where they are to be given instead of `updates`."""
     terms: int = 5
     """Hessian products of the Neumann series (q)."""
+    weight_lr: float = 0.05
+    """Learning rate of a learned interpolation.weight, one number that must move further than phi's many."""
 
 
 @dataclass(frozen=True)
@@ -135,6 +149,10 @@ class InterpolationSettings:
     """Learn lambda on validation tasks; otherwise jointly with theta."""
     singleton_loss: bool = True
     """Also train on the original tasks."""
+    weight: float = 0.5
+    """Share of the loss of interpolated tasks; the rest is that of the original ones. The paper's is 0.5."""
+    learn_weight: bool = False
+    """Learn that share with lambda, from there."""
 
 
 @dataclass(frozen=True)
@@ -144,9 +162,14 @@ class MixupSettings:
     alpha: float = 0.5
     """Beta(alpha, alpha) of the mixing weight: 0.5 for features, 2 for images."""
     cross_task: float = 0.5
-    """MLTI: probability of mixing two tasks in a step, against training on the tasks as they are."""
+    """MLTI: probability of mixing two tasks, against `within_task` and training on the tasks as they are."""
     within_task: float = 0.0
-    """MLTI: probability of mixing a task's queries with its own support, as MetaMix does."""
+    """MLTI: probability of mixing a task with itself, as `within` says."""
+    within: Literal["support", "query", "classes"] = "support"
+    """MLTI: queries mixed with support rows (MetaMix) or with other queries of their task, by one weight a task; or
+    the whole task with itself, its classes paired anew."""
+    coin: Literal["step", "episode"] = "step"
+    """MLTI: whether a whole step or each of its episodes decides for itself. Its authors' code: each episode."""
     random_layer: bool = False
     """Mix at a random layer up to the interpolation layer instead of always there."""
     label_sharing: bool = False
@@ -228,6 +251,11 @@ class RunSettings:
     train: TrainSettings = field(default_factory=TrainSettings)
     evaluation: EvaluationSettings = field(default_factory=EvaluationSettings)
 
+    @property
+    def hyper_period(self) -> int:
+        """S, the steps between two updates of λ."""
+        return self.hyper.period or max(1, self.train.steps // max(1, self.hyper.updates))
+
 
 COMMON_GROUPS = ("data", "episode", "encoder", "model", "optimizer", "train", "evaluation")
 
@@ -270,6 +298,9 @@ def identity(settings: RunSettings, groups: tuple[str, ...]) -> dict[str, Any]:
     for group in COMMON_GROUPS + groups:
         kept[group] = values[group]
     # How often a run is logged or saved does not change what it computes.
+    if "hyper" in kept:
+        # What counts is when λ is updated, in whichever way it was asked for.
+        kept["hyper"] = {k: v for k, v in kept["hyper"].items() if k != "updates"} | {"period": settings.hyper_period}
     kept["train"] = {k: v for k, v in kept["train"].items() if k not in ("log_every", "checkpoint_every")}
     return kept
 

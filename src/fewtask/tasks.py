@@ -213,6 +213,33 @@ class TaskPool:
         pool = TaskPool.fixed(self.rows, kept, self.scale, self.groups)
         return dataclasses.replace(pool, is_class_pool=self.is_class_pool)
 
+    def fewer(self, tasks: int | None, rows: int | None, draw: int) -> TaskPool:
+        """At most so many tasks (classes, in a class pool) and rows a class; each draw is a choice of its own.
+
+        The tasks of a draw with fewer of them are among those of the same draw with more.
+        """
+        if tasks is None and rows is None:
+            return self
+        available = len(self.class_names) if self.is_class_pool else len(self.tasks)
+        order = np.random.default_rng([draw, 0xD4A3]).permutation(available)
+        kept = range(available) if tasks is None else sorted(order[:tasks].tolist())
+        if tasks is not None and not 1 + self.is_class_pool <= tasks <= available:
+            kind = "classes" if self.is_class_pool else "tasks"
+            raise TaskError(f"data.train_tasks is {tasks}, and there are {available} {kind} to train on")
+        if rows is not None and rows < 1:
+            raise TaskError(f"data.train_rows is {rows}: a class needs at least one row")
+        # Every class draws for itself, whatever else is kept.
+        chosen = self.class_rows
+        if rows is not None:
+            draws = [np.random.default_rng([draw, 0x20E5, c]) for c in range(len(chosen))]
+            chosen = tuple(np.sort(rng.permutation(own)[:rows]) for rng, own in zip(draws, chosen))
+        if self.is_class_pool:
+            classes = {self.class_names[c]: chosen[c] for c in kept}
+            return TaskPool.class_pool(self.rows, classes, self.scale, self.groups, self.tasks[0].name)
+        members = [self.tasks[t] for t in kept]
+        named = {task.name: {self.class_names[c]: chosen[c] for c in task.classes} for task in members}
+        return TaskPool.fixed(self.rows, named, self.scale, self.groups)
+
     def halves(self, seed: int) -> tuple[TaskPool, TaskPool]:
         """Two pools with the same tasks and classes and disjoint halves of each class's rows."""
         rng = np.random.default_rng(seed)

@@ -37,7 +37,10 @@ def episode_loss(method: Method, prototypes: Tensor, queries: Tensor, labels: Se
     """Eq. 2 with a mean over queries: prototypes [K, D], queries [M, D]."""
     squared = ((queries[:, None] - prototypes[None]) ** 2).sum(-1)
     distance = squared if method.settings.model.distance == "squared-euclidean" else squared.sqrt()
-    return F.cross_entropy(-distance, torch.tensor(labels))
+    model = method.settings.model
+    factor = {"fixed": 1.0, "dimension": 1 / queries.shape[1], "learned": 1.0}[model.scale_by] * model.scale
+    grown = 1.0 if method.log_scale is None else math.e**method.log_scale
+    return F.cross_entropy(-distance * factor * grown, torch.tensor(labels))
 
 
 def class_labels(way: int, per_class: int) -> list[int]:
@@ -77,7 +80,7 @@ def plain_episode_loss(method: Method, episode: Episode) -> Tensor:
 
 
 def plain_meta_interpolation_loss(method: Method, episodes: list[Episode], noise: Tensor | None = None) -> Tensor:
-    """L_tr of Algorithm 1: half L_singleton and half L_mix, each with passes of its own."""
+    """L_tr of Algorithm 1: L_singleton and L_mix by their shares, each with passes of its own."""
     mix = method.settings.interpolation
     first = episodes[0]
     B, K = first.batch, first.way
@@ -138,7 +141,8 @@ def plain_meta_interpolation_loss(method: Method, episodes: list[Episode], noise
     if not single:
         return l_mix
     again = clean(True, True)
-    return 0.5 * mean_loss([support for support, _ in again], [query for _, query in again]) + 0.5 * l_mix
+    share = mix.weight if method.share_logit is None else 1 / (1 + math.e ** (-method.share_logit))
+    return (1 - share) * mean_loss([support for support, _ in again], [query for _, query in again]) + share * l_mix
 
 
 def plain_hypergradient(
@@ -169,7 +173,7 @@ def plain_hypergradient(
 def plain_metareg_loss(method: Method, episode: Episode) -> Tensor:
     """ProtoNet's loss and a weighted square of each single weight."""
     total = plain_episode_loss(method, episode)
-    for weights, coefficients in zip(method.inner(), method.outer()):
+    for weights, coefficients in zip(method.encoder.parameters(), method.outer()):
         for w, c in zip(weights.flatten(), coefficients.flatten()):
             total = total + c * w * w
     return total
@@ -207,13 +211,18 @@ def plain_mlti_loss(
     second: Episode,
     layer: int,
     weights: list[float],
-    corners: list[tuple[int, int]] | None = None,
+    centres: list[tuple[int, int]] | None = None,
 ) -> Tensor:
-    """Support mixed with support and query with query; with corners, by pasting a rectangle of the second's."""
+    """Support mixed with support and query with query; with centres, by pasting rectangles of the second's: one for
+    the support of each episode and one for its queries."""
     K, N = first.way, first.shot
     rows = [[torch.cat([flat(e.support[b]), flat(e.query[b])]) for e in (first, second)] for b in range(first.batch)]
-    if corners is not None:
-        layer, mixed = 0, [pasted(one, two, w, c).flatten(1) for (one, two), w, c in zip(rows, weights, corners)]
+    if centres is not None:
+        layer, mixed = 0, []
+        for b, ((one, two), w) in enumerate(zip(rows, weights)):
+            support = pasted(one[: K * N], two[: K * N], w, centres[2 * b])
+            query = pasted(one[K * N :], two[K * N :], w, centres[2 * b + 1])
+            mixed.append(torch.cat([support, query]).flatten(1))
     else:
         h = passed(method, lambda x: method.encoder.lower(x, layer), [torch.cat(pair) for pair in rows])
         mixed = [w * x[: len(x) // 2] + (1 - w) * x[len(x) // 2 :] for x, w in zip(h, weights)]
@@ -224,15 +233,39 @@ def plain_mlti_loss(
     return sum(losses) / len(losses)
 
 
-def pasted(base: Tensor, patch: Tensor, weight: float, corner: tuple[int, int]) -> Tensor:
-    """Images [M, C, H, W] with a rectangle of 1 - weight of their area from others, pixel by pixel."""
+def pasted(base: Tensor, patch: Tensor, weight: float, centre: tuple[int, int]) -> Tensor:
+    """Images [M, C, H, W] with a rectangle of 1 - weight of their area from others, pixel by pixel.
+
+    What lies outside the image is lost.
+    """
     height, width = base.shape[-2:]
-    tall, wide = (round(side * math.sqrt(1 - weight)) for side in (height, width))
+    tall, wide = (int(side * math.sqrt(1 - weight)) // 2 for side in (height, width))
     out = base.clone()
-    for y in range(corner[0], corner[0] + tall):
-        for x in range(corner[1], corner[1] + wide):
-            out[:, :, y, x] = patch[:, :, y, x]
+    for y in range(height):
+        for x in range(width):
+            if -tall <= y - centre[0] < tall and -wide <= x - centre[1] < wide:
+                out[:, :, y, x] = patch[:, :, y, x]
     return out
+
+
+def plain_query_pair_loss(method: Method, episode: Episode, layer: int, partner: Tensor, weight: Tensor) -> Tensor:
+    """Query m of episode b mixed with query partner[b, m] by weight[b], and so its label."""
+    K, N, Q = episode.way, episode.shot, episode.queries
+    both = [torch.cat([flat(s), flat(q)]) for s, q in zip(episode.support, episode.query)]
+    h = passed(method, lambda x: method.encoder.lower(x, layer), both)
+    mixed = [
+        torch.stack([w * x[K * N + m] + (1 - w) * x[K * N + int(p)] for m, p in enumerate(partners)])
+        for x, partners, w in zip(h, partner, weight.double())
+    ]
+    supports = passed(method, lambda x: method.encoder.upper(x, layer), [x[: K * N] for x in h])
+    total = torch.zeros((), dtype=torch.float64)
+    for b, queries in enumerate(passed(method, lambda x: method.encoder.upper(x, layer), mixed)):
+        prototypes = torch.stack([part.mean(dim=0) for part in supports[b].chunk(K)])
+        own, other = class_labels(K, Q), [int(p) // Q for p in partner[b]]
+        w = weight[b].double()
+        total = total + w * episode_loss(method, prototypes, queries, own)
+        total = total + (1 - w) * episode_loss(method, prototypes, queries, other)
+    return total / episode.batch
 
 
 @contextmanager

@@ -11,14 +11,17 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from plain import of_set, plain_episode_loss, plain_hypergradient, plain_meta_interpolation_loss
-from tiny import FEATURES, IMAGES, assert_same, random_episodes, tiny
+from tiny import FEATURES, IMAGES, assert_same, random_episodes, tiny, toy_pool
 from torch import Tensor
 
 from fewtask.encoders.normalisation import EpisodeBatchNorm
 from fewtask.episodes import Episode
+from fewtask.errors import SettingsError
 from fewtask.hypergradient import hypergradient
-from fewtask.methods import Method
+from fewtask.methods import Method, make_method
+from fewtask.methods.meta_interpolation import MetaInterpolation
 from fewtask.methods.metric import class_mean
+from fewtask.settings import RunSettings, update
 
 STRATEGIES = ("support", "query", "support+query", "support+noise")
 COMBINATIONS = [
@@ -247,3 +250,38 @@ def test_partners_are_drawn_with_queries_only_where_queries_are_mixed() -> None:
         group = method.draw(EpisodeSampler(toy_pool(), 0))
         assert [e.queries for e in group] == sizes
         assert all(len(set(tasks.tolist())) == len(group) for tasks in torch.stack([e.tasks for e in group], dim=1))
+
+
+@pytest.mark.parametrize("mix", [{"weight": 0.2}, {"weight": 0.7, "learn_weight": True}])
+@pytest.mark.parametrize("name", ["meta-interpolation", "mean-interpolation"])
+def test_the_share_of_the_mix_loss_is_as_set_or_learned(name: str, mix: dict[str, Any]) -> None:
+    method = tiny(name, {"interpolation": mix, "model": {"scale": 0.2}})
+    assert isinstance(method, MetaInterpolation)
+    episodes = random_episodes(method, 2)
+    assert_same(method, method.training_loss(episodes).loss, plain_meta_interpolation_loss(method, episodes))
+    assert any(p is method.share_logit for p in method.outer()) == ("learn_weight" in mix)
+    assert method.bilevel == (name == "meta-interpolation" or "learn_weight" in mix)
+
+
+def test_a_learned_share_starts_where_it_is_set_and_has_a_rate_of_its_own() -> None:
+    settings = {"interpolation": {"weight": 0.3, "learn_weight": True}, "hyper": {"weight_lr": 0.5, "lr": 1e-3}}
+    for name in ("meta-interpolation", "mean-interpolation"):
+        method = make_method(update(RunSettings(method=name), settings), (6,))
+        assert isinstance(method, MetaInterpolation)
+        assert method.outer_report()["weight"] == pytest.approx(0.3)
+        rates = {id(p): group.get("lr", "hyper.lr") for group in method.outer_groups() for p in group["params"]}
+        assert rates == {id(p): 0.5 if p is method.share_logit else "hyper.lr" for p in method.outer()}
+
+
+@pytest.mark.parametrize("change", [{"bilevel": False}, {"singleton_loss": False}])
+def test_a_share_that_cannot_be_learned_is_refused(change: dict[str, bool]) -> None:
+    method = tiny("mean-interpolation", {"interpolation": {"learn_weight": True, **change}})
+    with pytest.raises(SettingsError, match="learn_weight needs"):
+        method.check(toy_pool(), toy_pool())
+
+
+def test_with_the_mean_a_trained_network_is_a_plain_protonet() -> None:
+    merged, plain = tiny("mean-interpolation").eval(), tiny("protonet").eval()
+    plain.encoder.load_state_dict(merged.encoder.state_dict())
+    rows = torch.randn(7, *FEATURES, dtype=torch.float64)
+    torch.testing.assert_close(merged.embed(rows), plain.embed(rows))

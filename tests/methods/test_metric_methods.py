@@ -10,8 +10,7 @@ import torch.nn.functional as F
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from plain import plain_episode_loss, plain_metamix_loss, plain_metareg_loss, plain_mlti_loss
-from tiny import FEATURES, IMAGES, assert_same, random_episodes, tiny, toy_pool
-from torch import Tensor
+from tiny import FEATURES, IMAGES, Draws, assert_same, random_episodes, tiny, toy_pool
 
 from fewtask.encoders.normalisation import normalising
 from fewtask.evaluation import evaluate, prepare
@@ -22,27 +21,6 @@ from fewtask.protocol import draw_episodes
 from fewtask.sampler import EpisodeSampler
 
 NORMALISATIONS = pytest.mark.parametrize("normalisation", ["episode", "joint"])
-
-
-class Draws:
-    """Lets a method draw as it does, and keeps what it drew."""
-
-    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.weights: list[Tensor] = []
-        self.integers: list[Tensor] = []
-        randint = torch.randint
-
-        def weight(*arguments: Any) -> Tensor:
-            self.weights.append(mixing_weight(*arguments).double())
-            return self.weights[-1]
-
-        def integer(*arguments: Any, **options: Any) -> Tensor:
-            self.integers.append(randint(*arguments, **options))
-            return self.integers[-1]
-
-        for module in ("mixing", "mlti", "fomaml"):
-            monkeypatch.setattr(f"fewtask.methods.{module}.mixing_weight", weight)
-        monkeypatch.setattr(torch, "randint", integer)
 
 
 @NORMALISATIONS
@@ -146,8 +124,9 @@ def test_cutmix_pastes_one_rectangle_of_the_partner(normalisation: str, monkeypa
     draws = Draws(monkeypatch)
     got = method.training_loss([first, second]).loss
     places = [int(x) for x in draws.integers]
-    corners = list(zip(places[::2], places[1::2]))
-    assert_same(method, got, plain_mlti_loss(method, first, second, 0, draws.weights[0].tolist(), corners))
+    centres = list(zip(places[::2], places[1::2]))
+    assert len(centres) == 4, "support and queries of each of two episodes have a rectangle of their own"
+    assert_same(method, got, plain_mlti_loss(method, first, second, 0, draws.weights[0].tolist(), centres))
 
 
 def test_mlti_takes_each_branch_as_often_as_its_settings_say(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,11 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import pytest
 import torch
 from torch import Tensor
 
 from fewtask.episodes import Episode
 from fewtask.methods import Method, make_method
+from fewtask.methods.metric import mixing_weight
 from fewtask.pool import TaskPool
 from fewtask.settings import RunSettings, update
 
@@ -77,3 +79,24 @@ def toy_pool(
         for t in range(tasks)
     }
     return TaskPool.fixed(values, members)
+
+
+class Draws:
+    """Lets a method draw as it does, and keeps what it drew."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.weights: list[Tensor] = []
+        self.integers: list[Tensor] = []
+        randint = torch.randint
+
+        def weight(*arguments: Any) -> Tensor:
+            self.weights.append(mixing_weight(*arguments).double())
+            return self.weights[-1]
+
+        def integer(*arguments: Any, **options: Any) -> Tensor:
+            self.integers.append(randint(*arguments, **options))
+            return self.integers[-1]
+
+        for module in ("mixing", "mlti", "fomaml"):
+            monkeypatch.setattr(f"fewtask.methods.{module}.mixing_weight", weight)
+        monkeypatch.setattr(torch, "randint", integer)

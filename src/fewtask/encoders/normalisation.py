@@ -55,8 +55,14 @@ class EpisodeBatchNorm(nn.Module):
         if not self.training and self.statistics == "usual":
             return F.batch_norm(x, self.running_mean, self.running_var, self.weight, self.bias, False, 0.0, self.eps)
         if self.groups == 1:
-            mean, var = (self.running_mean, self.running_var) if self.update else (None, None)
-            return F.batch_norm(x, mean, var, self.weight, self.bias, True, self.momentum, self.eps)
+            if not self.update:
+                return F.batch_norm(x, None, None, self.weight, self.bias, True, self.momentum, self.eps)
+            # The graph holds on to what it is given: copies, so that a second pass of a step may move the buffers.
+            mean, var = self.running_mean.clone(), self.running_var.clone()
+            out = F.batch_norm(x, mean, var, self.weight, self.bias, True, self.momentum, self.eps)
+            self.running_mean.copy_(mean)
+            self.running_var.copy_(var)
+            return out
         return self._grouped(x)
 
     def _grouped(self, x: Tensor) -> Tensor:

@@ -23,6 +23,7 @@ ROUGH_FACTOR = {
     "metamix": 1.2,
     "metareg": 1.3,
     "protonet-st": 2.5,
+    "mean-interpolation": 1.5,
     "meta-interpolation": 5.0,
     "fomaml": 10.0,
     "fomaml-mlti": 14.0,
@@ -71,7 +72,11 @@ def cell_settings(cell: Cell, seed: int, changes: Sequence[Changes] = ()) -> Run
     settings = update(load_preset(cell.preset, cell.method), cell.changes)
     for change in changes:
         settings = update(settings, change)
-    return update(settings, {"seed": seed})
+    settings = update(settings, {"seed": seed})
+    if settings.data.train_tasks is not None or settings.data.train_rows is not None:
+        # Each run sees another draw of the tasks: what they are matters more than the network's start.
+        settings = update(settings, {"data": {"draw": seed}})
+    return settings
 
 
 def plan(

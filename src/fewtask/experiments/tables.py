@@ -24,6 +24,7 @@ METHOD_TITLES = {
     "metamix": "MetaMix",
     "mlti": "MLTI",
     "protonet-st": "ProtoNet+ST",
+    "mean-interpolation": "Mean interpolation",
     "meta-interpolation": "Meta-Interpolation",
     "fomaml": "FOMAML",
     "fomaml-mlti": "FOMAML + MLTI",

@@ -6,6 +6,7 @@ from fewtask.errors import unknown
 from fewtask.methods.base import Method, Step
 from fewtask.methods.centroid import Centroid
 from fewtask.methods.fomaml import FOMAML, FOMAMLWithMetaInterpolation, FOMAMLWithMLTI
+from fewtask.methods.mean_interpolation import MeanInterpolation
 from fewtask.methods.meta_interpolation import MetaInterpolation
 from fewtask.methods.metamix import MetaMix
 from fewtask.methods.metareg import MetaReg
@@ -25,6 +26,7 @@ METHODS: dict[str, type[Method]] = {
         MetaMix,
         MLTI,
         ProtoNetST,
+        MeanInterpolation,
         MetaInterpolation,
         FOMAML,
         FOMAMLWithMLTI,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -41,11 +41,16 @@ class Method(nn.Module):
     groups: ClassVar[tuple[str, ...]] = ()
     """Groups of settings, besides the common ones, that this method uses."""
     trained: ClassVar[bool] = True
+    scaled: ClassVar[bool] = True
+    """Whether `model.scale` multiplies the distances; not where nothing is trained or a head gives the scores."""
 
     def __init__(self, settings: RunSettings, input_shape: tuple[int, ...]) -> None:
         super().__init__()
         self.settings = settings
         self.encoder = make_encoder(settings.encoder, input_shape)
+        # Learned as an exponent, so that it stays positive and weight decay draws it to where it started.
+        learned = self.scaled and settings.model.scale_by == "learned"
+        self.log_scale = nn.Parameter(torch.zeros(())) if learned else None
 
     # Parameters
 
@@ -59,11 +64,19 @@ class Method(nn.Module):
 
     def inner(self) -> list[nn.Parameter]:
         """θ."""
-        return list(self.encoder.parameters())
+        return [*self.encoder.parameters(), *([] if self.log_scale is None else [self.log_scale])]
 
     def outer(self) -> list[nn.Parameter]:
         """λ."""
         return []
+
+    def outer_groups(self) -> list[dict[str, Any]]:
+        """λ as an optimiser takes it: groups of parameters, with a learning rate where it is not `hyper.lr`."""
+        return [{"params": self.outer()}]
+
+    def outer_report(self) -> dict[str, Any]:
+        """What a line of the history says of λ, besides its hypergradient."""
+        return {}
 
     def project(self) -> None:
         """Brings λ back to where it is allowed, after an update."""
@@ -74,6 +87,8 @@ class Method(nn.Module):
         for name, least in (("way", 2), ("shot", 1), ("query", 1), ("batch", 1)):
             if getattr(episode, name) < least:
                 raise SettingsError(f"episode.{name} is {getattr(episode, name)}: {self.name} needs at least {least}")
+        if not self.settings.model.scale > 0:
+            raise SettingsError(f"model.scale is {self.settings.model.scale:g}: the factor of distances is positive")
 
     def prepare(self, train: TaskPool, accuracy: Callable[[], float]) -> None:
         """Whatever is found from the data before the first step.
@@ -103,8 +118,19 @@ class Method(nn.Module):
 
     def step(self, prototypes: Tensor, query: Tensor, labels: Tensor) -> Step:
         """[B, K, D], [B, M, D], [M] -> loss and accuracy."""
-        logits = prototype_logits(prototypes, query, self.settings.model.distance)
+        logits = self.scores(prototypes, query)
         return Step(cross_entropy(logits, labels), accuracy(logits, labels))
+
+    def scores(self, prototypes: Tensor, query: Tensor) -> Tensor:
+        """Minus the scaled distances: [B, K, D], [B, M, D] -> [B, M, K]."""
+        model = self.settings.model
+        logits = prototype_logits(prototypes, query, model.distance)
+        if not self.scaled:
+            return logits
+        factor = model.scale / query.shape[-1] if model.scale_by == "dimension" else model.scale
+        if self.log_scale is not None:
+            return logits * (factor * self.log_scale.exp())
+        return logits if factor == 1.0 else logits * factor
 
     def encode(self, episode: Episode, update: bool = True) -> tuple[Tensor, Tensor]:
         """Support [B, K, N, D] and queries [B, K * Q, D] of plain episodes, in one pass."""
@@ -132,7 +158,7 @@ class Method(nn.Module):
 
     def logits(self, support: Tensor, query: Tensor) -> Tensor:
         """Embedded support [E, K, N, D] and queries [E, M, D] to scores [E, M, K]."""
-        return prototype_logits(class_mean(support), query, self.settings.model.distance)
+        return self.scores(class_mean(support), query)
 
     def adapt(self, support: Tensor, labels: Tensor, classes: int) -> Adapted:
         """Embedded support [S, D] with labels [S] from 0 to K - 1, any number of rows of each class."""

@@ -25,6 +25,7 @@ class Centroid(Method):
     summary = "nearest class mean of the input features as they are, nothing trained"
     groups = ("centroid",)
     trained = False
+    scaled = False
 
     mean: Tensor
     deviation: Tensor

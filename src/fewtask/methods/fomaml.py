@@ -41,6 +41,7 @@ class FOMAML(Method):
     name = "fomaml"
     summary = "first-order MAML: gradient steps of encoder and linear head on the support set"
     groups: ClassVar[tuple[str, ...]] = ("adaptation",)
+    scaled = False
 
     def __init__(self, settings: RunSettings, input_shape: tuple[int, ...]) -> None:
         super().__init__(settings, input_shape)
@@ -227,7 +228,7 @@ class FOMAMLWithMetaInterpolation(FOMAML, MetaInterpolation):
         if not self.settings.interpolation.singleton_loss:
             return mix
         singleton = self.episode_loss(first)
-        return Step(0.5 * (singleton.loss + mix.loss), singleton.accuracy)
+        return self.weighted(singleton, mix)
 
 
 def class_loss(scores: Tensor) -> Tensor:

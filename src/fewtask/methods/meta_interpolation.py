@@ -7,9 +7,10 @@ network learns from both, and λ so that it does well on validation tasks.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from fewtask.episodes import Episode
 from fewtask.errors import SettingsError
@@ -18,13 +19,38 @@ from fewtask.methods.metric import class_mean
 from fewtask.methods.set_based import SetMethod
 from fewtask.pool import TaskPool
 from fewtask.sampler import EpisodeSampler
+from fewtask.settings import RunSettings
 
 
 class MetaInterpolation(SetMethod):
-    """L_tr = (L_singleton + L_mix) / 2 (Eq. 3 and 4, Algorithm 1)."""
+    """L_tr = (L_singleton + L_mix) / 2 (Eq. 3 and 4, Algorithm 1), or with another share of L_mix."""
 
     name = "meta-interpolation"
     summary = "learned interpolation of tasks by a set function, trained with hypergradients"
+
+    def __init__(self, settings: RunSettings, input_shape: tuple[int, ...]) -> None:
+        super().__init__(settings, input_shape)
+        # The share as a logit, so that it stays between 0 and 1 however far it is taken.
+        share = min(max(settings.interpolation.weight, 1e-6), 1 - 1e-6)
+        learned = settings.interpolation.learn_weight
+        self.share_logit = nn.Parameter(torch.tensor(share).logit()) if learned else None
+
+    def outer(self) -> list[nn.Parameter]:
+        return [*super().outer(), *([] if self.share_logit is None else [self.share_logit])]
+
+    def outer_groups(self) -> list[dict[str, Any]]:
+        if self.share_logit is None:
+            return super().outer_groups()
+        share = {"params": [self.share_logit], "lr": self.settings.hyper.weight_lr}
+        phi = super().outer()
+        return [{"params": phi}, share] if phi else [share]
+
+    def outer_report(self) -> dict[str, Any]:
+        return {} if self.share_logit is None else {"weight": float(self.share_logit.detach().sigmoid())}
+
+    def share(self) -> Tensor | float:
+        """The share of the mix loss in L_tr."""
+        return self.settings.interpolation.weight if self.share_logit is None else self.share_logit.sigmoid()
 
     def check(self, train: TaskPool, validation: TaskPool) -> None:
         super().check(train, validation)
@@ -43,6 +69,13 @@ class MetaInterpolation(SetMethod):
                 f"sets of {mix.cardinality} tasks need as many training tasks, and there are {len(train.tasks)}"
             )
 
+        if not 0 <= mix.weight <= 1:
+            raise SettingsError(f"interpolation.weight is {mix.weight:g}: a share is between 0 and 1")
+        if mix.learn_weight and not (mix.bilevel and mix.singleton_loss):
+            raise SettingsError(
+                "interpolation.learn_weight needs interpolation.bilevel and interpolation.singleton_loss: a share that "
+                "is learned on the training loss would choose the easier of its two parts"
+            )
         if mix.label_sharing:
             check_shared_labels(train, "interpolation.label_sharing")
 
@@ -79,7 +112,12 @@ class MetaInterpolation(SetMethod):
         if not mix.singleton_loss:
             return mix_step
         singleton = self.compare(clean[0], clean[1])
-        return Step(0.5 * (singleton.loss + mix_step.loss), singleton.accuracy)
+        return self.weighted(singleton, mix_step)
+
+    def weighted(self, singleton: Step, mix: Step) -> Step:
+        """L_tr = (1 - w) L_singleton + w L_mix (Eq. 4 has w = 1/2)."""
+        share = self.share()
+        return Step((1 - share) * singleton.loss + share * mix.loss, singleton.accuracy)
 
     def compare(self, support: Tensor, query: Tensor) -> Step:
         """Embedded support [B, K, n, D] and queries [B, K, m, D] to loss and accuracy."""

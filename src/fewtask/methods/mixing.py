@@ -10,7 +10,7 @@ from torch import Tensor
 from fewtask.episodes import Episode
 from fewtask.errors import SettingsError
 from fewtask.methods.base import Method, Step, join, part
-from fewtask.methods.metric import accuracy, class_mean, mixing_weight, prototype_logits
+from fewtask.methods.metric import accuracy, class_mean, mixing_weight
 from fewtask.pool import TaskPool
 
 
@@ -46,13 +46,20 @@ class MixingMethod(Method):
         rows = support.flatten(1, 2)
         others = torch.gather(rows, 1, partner.unsqueeze(-1).expand(-1, -1, rows.shape[-1]))
         mixed = weight * query + (1 - weight) * others
+        return self.two_label_step(episode, support, mixed, layer, partner // N, weight)
+
+    def two_label_step(
+        self, episode: Episode, support: Tensor, mixed: Tensor, layer: int, other: Tensor, weight: Tensor
+    ) -> Step:
+        """The loss of mixed queries [B, M, d] with the labels of both: w · CE(own) + (1 - w) · CE(other [B, M])."""
+        B, K, N = episode.batch, episode.way, episode.shot
         with self.passes(B, update=True):
-            z_support = self.encoder.upper(rows.flatten(0, 1), layer).view(B, K, N, -1)
+            z_support = self.encoder.upper(support.flatten(0, 2), layer).view(B, K, N, -1)
         with self.passes(B, update=not self.settings.model.clean_statistics):
-            z_query = self.encoder.upper(mixed.flatten(0, 1), layer).view(B, count, -1)
-        logits = prototype_logits(class_mean(z_support), z_query, self.settings.model.distance)
+            z_query = self.encoder.upper(mixed.flatten(0, 1), layer).view(B, mixed.shape[1], -1)
+        logits = self.scores(class_mean(z_support), z_query)
         labels = episode.labels()
-        return Step(_mixed_loss(logits, labels, partner // N, weight.squeeze(-1)), accuracy(logits, labels))
+        return Step(_mixed_loss(logits, labels, other, weight.squeeze(-1)), accuracy(logits, labels))
 
 
 def _mixed_loss(logits: Tensor, own: Tensor, other: Tensor, weight: Tensor) -> Tensor:

@@ -88,8 +88,8 @@ def new_state(method: Method, train_pool: TaskPool, outer_pool: TaskPool) -> Tra
     )
     outer = method.outer()
     hyper = settings.hyper
-    hyper_optimiser = make_optimiser(hyper.name, outer, hyper.lr) if outer else None
-    updates = settings.train.steps if method.joint else settings.train.steps // hyper.period
+    hyper_optimiser = make_optimiser(hyper.name, method.outer_groups(), hyper.lr) if outer else None
+    updates = settings.train.steps if method.joint else settings.train.steps // settings.hyper_period
     return TrainingState(
         method=method,
         optimiser=optimiser,
@@ -106,7 +106,7 @@ def new_state(method: Method, train_pool: TaskPool, outer_pool: TaskPool) -> Tra
 def training_step(state: TrainingState) -> dict[str, Any] | None:
     """One iteration of Algorithm 1; the numbers of the hyper-update where there was one."""
     method, theta, lam = state.method, state.method.inner(), state.method.outer()
-    hyper_update = method.bilevel and (state.step + 1) % method.settings.hyper.period == 0
+    hyper_update = method.bilevel and (state.step + 1) % method.settings.hyper_period == 0
     # λ takes part in the graph only when it is to be updated.
     _require(lam, hyper_update or method.joint)
     replay = Replay(method, method.draw(state.sampler))
@@ -151,7 +151,7 @@ def update_lambda(
     )
     _apply(state.hyper_optimiser, state.hyper_schedule, lam, gradient)
     method.project()
-    return {"hyper": report}
+    return {"hyper": report | method.outer_report()}
 
 
 def validate(state: TrainingState, pools: Pools, episodes: EpisodeList) -> dict[str, Any]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import get_args
+from typing import Any, get_args
 
 import torch
 from torch import nn
@@ -14,16 +14,20 @@ from fewtask.settings import OptimizerName, ScheduleName
 
 
 def make_optimiser(
-    name: OptimizerName, parameters: Iterable[nn.Parameter], lr: float, weight_decay: float = 0.0
+    name: OptimizerName,
+    parameters: Iterable[nn.Parameter] | Iterable[dict[str, Any]],
+    lr: float,
+    weight_decay: float = 0.0,
 ) -> torch.optim.Optimizer:
-    parameters = list(parameters)
+    """`parameters` as torch takes them: all alike, or groups of which some have a rate of their own."""
+    wanted: Any = list(parameters)
     if name not in get_args(OptimizerName):
         raise unknown("optimiser", name, get_args(OptimizerName))
     # One pass over the weights instead of one for each operation of the update.
     if name == "sgd":
-        return torch.optim.SGD(parameters, lr=lr, weight_decay=weight_decay, fused=True)
+        return torch.optim.SGD(wanted, lr=lr, weight_decay=weight_decay, fused=True)
     kind = torch.optim.Adam if name == "adam" else torch.optim.AdamW
-    return kind(parameters, lr=lr, weight_decay=weight_decay, fused=True)
+    return kind(wanted, lr=lr, weight_decay=weight_decay, fused=True)
 
 
 def make_schedule(name: ScheduleName, optimiser: torch.optim.Optimizer, updates: int) -> LambdaLR:
