@@ -32,6 +32,10 @@ class RunError(FewtaskError):
     """A run folder cannot be read, written or continued."""
 
 
+class DamagedError(RunError):
+    """A file of a run is cut off or was changed: its content does not have its checksum."""
+
+
 class StoppedError(RunError):
     """Ctrl-C: what is done is saved, and the message says how to go on."""
 

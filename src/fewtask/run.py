@@ -32,6 +32,7 @@ from fewtask.settings import RunSettings, from_dict, identity
 from fewtask.training.files import one_line_each, read_json, read_tensors, write_json, write_tensors, write_text
 from fewtask.training.history import History, read_history
 from fewtask.training.loop import fit
+from fewtask.training.state import remove_checkpoints
 
 
 @dataclass(frozen=True)
@@ -78,7 +79,7 @@ def execute(
     if out is not None:
         write_tensors(out / "model.safetensors", method.state_dict(), {"fewtask": __version__})
         _write_record(settings, record, pools, out)
-        (out / "checkpoint.safetensors").unlink(missing_ok=True)
+        remove_checkpoints(out / "checkpoint.safetensors")
     return RunResult(record, method, history.rows)
 
 

@@ -17,10 +17,10 @@ from fewtask.datasets.cache import load_dataset
 from fewtask.errors import RunError
 from fewtask.methods import METHODS
 from fewtask.presets import load_preset
-from fewtask.run import execute
+from fewtask.run import execute, load_run
 from fewtask.settings import RunSettings, update
 from fewtask.training import loop
-from fewtask.training.files import read_tensors
+from fewtask.training.files import read_tensors, write_tensors
 from fewtask.training.history import read_history
 
 SMALL = {
@@ -68,6 +68,22 @@ def same_run(one: Path, two: Path) -> None:
         assert results[0][key] == results[1][key]
 
 
+def stopped(settings: RunSettings, out: Path, monkeypatch: pytest.MonkeyPatch, at: int) -> Path:
+    """A run that died after step `at`, with a checkpoint every 5 steps; returns its newest checkpoint."""
+    step = loop.training_step
+
+    def dies(state: loop.TrainingState) -> dict | None:
+        if state.step == at:
+            raise RuntimeError("killed")
+        return step(state)
+
+    monkeypatch.setattr(loop, "training_step", dies)
+    with pytest.raises(RuntimeError, match="killed"):
+        execute(settings, load_dataset(settings.dataset, settings.data), out, show_progress=False)
+    monkeypatch.setattr(loop, "training_step", step)
+    return out / "checkpoint.safetensors"
+
+
 @pytest.mark.parametrize("method", [name for name, method in METHODS.items() if method.trained])
 def test_stopping_between_checkpoints_changes_nothing(
     method: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -75,17 +91,7 @@ def test_stopping_between_checkpoints_changes_nothing(
     settings = small(method, 20)
     dataset = load_dataset(settings.dataset, settings.data)
     execute(settings, dataset, tmp_path / "whole", show_progress=False)
-    step = loop.training_step
-
-    def dies(state: loop.TrainingState) -> dict | None:
-        if state.step == 13:
-            raise RuntimeError("killed")
-        return step(state)
-
-    monkeypatch.setattr(loop, "training_step", dies)
-    with pytest.raises(RuntimeError, match="killed"):
-        execute(settings, dataset, tmp_path / "broken", show_progress=False)
-    monkeypatch.setattr(loop, "training_step", step)
+    stopped(settings, tmp_path / "broken", monkeypatch, 13)
     torch.manual_seed(999)
     execute(settings, dataset, tmp_path / "broken", show_progress=False)
     same_run(tmp_path / "whole", tmp_path / "broken")
@@ -188,3 +194,95 @@ def test_a_setting_that_the_method_does_not_use_is_no_other_run(tmp_path: Path) 
     execute(settings, dataset, tmp_path / "run", show_progress=False)
     again = execute(update(settings, {"set_function": {"dropout": 0.7}}), dataset, tmp_path / "run")
     assert again.record["validation"]
+
+
+@pytest.mark.parametrize("spoil", ["missing", "empty", "foreign", "cut"])
+def test_a_run_goes_on_whatever_became_of_its_history(
+    spoil: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings = small("protonet", 15)
+    dataset = load_dataset(settings.dataset, settings.data)
+    execute(settings, dataset, tmp_path / "whole", show_progress=False)
+    stopped(settings, tmp_path / "run", monkeypatch, 12)
+    history = tmp_path / "run" / "history.jsonl"
+    if spoil == "missing":
+        history.unlink()
+    else:
+        content = history.read_bytes()
+        history.write_bytes({"empty": b"", "foreign": b'[1]\n{"step": "x"}\n\xff', "cut": content[:-20]}[spoil])
+    execute(settings, dataset, tmp_path / "run", show_progress=False)
+    same_run(tmp_path / "whole", tmp_path / "run")
+
+
+def test_a_finished_checkpoint_without_its_history_is_enough(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    settings = small("protonet", 10)
+    dataset = load_dataset(settings.dataset, settings.data)
+    execute(settings, dataset, tmp_path / "whole", show_progress=False)
+    from fewtask import run
+
+    with monkeypatch.context() as patched:
+        patched.setattr(run, "write_tensors", lambda *args: (_ for _ in ()).throw(RuntimeError("killed")))
+        with pytest.raises(RuntimeError, match="killed"):
+            execute(settings, dataset, tmp_path / "run", show_progress=False)
+    (tmp_path / "run" / "history.jsonl").unlink()
+    execute(settings, dataset, tmp_path / "run", show_progress=False)
+    same_run(tmp_path / "whole", tmp_path / "run")
+
+
+def test_a_changed_byte_of_a_checkpoint_leads_back_to_the_one_before(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings = small("meta-interpolation", 15)
+    dataset = load_dataset(settings.dataset, settings.data)
+    execute(settings, dataset, tmp_path / "whole", show_progress=False)
+    checkpoint = stopped(settings, tmp_path / "run", monkeypatch, 13)
+    content = bytearray(checkpoint.read_bytes())
+    content[len(content) // 2] ^= 1
+    checkpoint.write_bytes(bytes(content))
+    with pytest.warns(UserWarning, match="checkpoint.safetensors is damaged: going back to step 5"):
+        execute(settings, dataset, tmp_path / "run", show_progress=False)
+    same_run(tmp_path / "whole", tmp_path / "run")
+    assert not list((tmp_path / "run").glob("*checkpoint*"))
+
+
+def test_two_damaged_checkpoints_are_named_and_left_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    settings = small("protonet", 15)
+    checkpoint = stopped(settings, tmp_path / "run", monkeypatch, 13)
+    for path in (checkpoint, checkpoint.with_name("previous-checkpoint.safetensors")):
+        path.write_bytes(path.read_bytes()[:1000])
+    with pytest.raises(RunError, match=r"are both damaged; remove them"):
+        execute(settings, load_dataset(settings.dataset, settings.data), tmp_path / "run", show_progress=False)
+    assert checkpoint.stat().st_size == 1000
+
+
+def test_no_changed_byte_of_a_file_of_tensors_goes_unnoticed(tmp_path: Path) -> None:
+    tensors = {"a": torch.arange(6.0).reshape(2, 3), "b": torch.tensor(True), "c": torch.zeros(0, 2)}
+    path = tmp_path / "x.safetensors"
+    write_tensors(path, tensors, {"state": '{"step": 12}'})
+    found, texts = read_tensors(path)
+    assert texts == {"state": '{"step": 12}'}
+    assert all(torch.equal(found[name], value) for name, value in tensors.items())
+    whole = path.read_bytes()
+    for place in range(len(whole)):
+        changed = bytearray(whole)
+        changed[place] ^= 1
+        path.write_bytes(bytes(changed))
+        try:
+            again, texts = read_tensors(path)
+        except RunError:
+            continue
+        # The header pads itself with blanks: what was read must then be what was written.
+        assert texts == {"state": '{"step": 12}'}
+        assert again.keys() == found.keys()
+        assert all(torch.equal(again[name], value) for name, value in found.items())
+
+
+def test_a_changed_model_is_refused(tmp_path: Path) -> None:
+    settings = small("protonet", 5)
+    execute(settings, load_dataset(settings.dataset, settings.data), tmp_path / "run", show_progress=False)
+    path = tmp_path / "run" / "model.safetensors"
+    content = bytearray(path.read_bytes())
+    content[-5] ^= 4
+    path.write_bytes(bytes(content))
+    with pytest.raises(RunError, match=r"model\.safetensors is damaged"):
+        load_run(tmp_path / "run")

@@ -3,27 +3,38 @@
 from __future__ import annotations
 
 import errno
+import hashlib
 import json
 import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+import torch
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor
 
-from fewtask.errors import RunError
+from fewtask.errors import DamagedError, RunError
+
+CHECKSUM = "sha256"
+TEXTS = {"state", "fewtask", "format"}
+"""What the texts of a run's files are called; "format" is what other programs write."""
 
 
-def write_atomically(path: Path, write: Callable[[Path], None]) -> None:
-    """Calls `write` with a temporary path and moves the result into place; on failure the old file stays."""
+def write_atomically(path: Path, write: Callable[[Path], None], keep: Path | None = None) -> None:
+    """Calls `write` with a temporary path and moves the result into place; on failure the old file stays.
+
+    keep: where the file that was there moves to, once the new one is whole.
+    """
     temporary = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         write(temporary)
         with temporary.open("rb") as handle:
             os.fsync(handle.fileno())
+        if keep is not None and path.exists():
+            os.replace(path, keep)
         os.replace(temporary, path)
     except (OSError, SafetensorError) as error:
         temporary.unlink(missing_ok=True)
@@ -61,18 +72,40 @@ def read_json(path: Path) -> Any:
         raise RunError(f"cannot read {path}: {error}") from error
 
 
-def write_tensors(path: Path, tensors: Mapping[str, Tensor], note: Mapping[str, str] | None = None) -> None:
-    """Tensors and short texts in one safetensors file."""
+def write_tensors(
+    path: Path, tensors: Mapping[str, Tensor], note: Mapping[str, str] | None = None, keep: Path | None = None
+) -> None:
+    """Tensors and short texts in one safetensors file, with a checksum of both among the texts."""
     plain = {name: value.detach().cpu().contiguous().clone() for name, value in tensors.items()}
-    write_atomically(path, lambda temporary: save_file(plain, str(temporary), metadata=dict(note or {})))
+    texts = dict(note or {})
+    texts[CHECKSUM] = content_checksum(plain, texts)
+    write_atomically(path, lambda temporary: save_file(plain, str(temporary), metadata=texts), keep)
 
 
 def read_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, str]]:
+    """What `write_tensors` wrote, compared with its checksum (files of before there was one have none)."""
     try:
         with safe_open(str(path), framework="pt") as handle:
-            names = handle.keys()
-            return {name: handle.get_tensor(name) for name in names}, dict(handle.metadata() or {})
+            tensors = {name: handle.get_tensor(name) for name in handle.keys()}  # noqa: SIM118, no mapping
+            texts = dict(handle.metadata() or {})
     except FileNotFoundError:
         raise RunError(f"{path} is not there") from None
-    except (OSError, SafetensorError, ValueError) as error:
-        raise RunError(f"{path} is damaged ({error}); remove it to start that run again") from error
+    except (OSError, SafetensorError, ValueError, RuntimeError, OverflowError) as error:
+        raise DamagedError(f"{path} is damaged ({error}); remove it to start that run again") from error
+    stated = texts.pop(CHECKSUM, None)
+    changed = stated is not None and stated != content_checksum(tensors, texts)
+    # One changed letter may also have renamed the checksum.
+    if changed or not texts.keys() <= TEXTS:
+        raise DamagedError(f"{path} is damaged (its checksum is another); remove it to start that run again")
+    return tensors, texts
+
+
+def content_checksum(tensors: Mapping[str, Tensor], texts: Mapping[str, str]) -> str:
+    """SHA-256 over names, types, shapes and bytes of tensors, and over the texts beside them."""
+    sha = hashlib.sha256()
+    for name in sorted(tensors):
+        value = tensors[name]
+        sha.update(f"{name}\0{value.dtype}\0{tuple(value.shape)}\0".encode())
+        sha.update(value.contiguous().reshape(-1).view(torch.uint8).numpy().data)
+    sha.update(json.dumps(dict(texts), sort_keys=True).encode())
+    return sha.hexdigest()

@@ -42,9 +42,7 @@ def fit(
     settings, train = method.settings, method.settings.train
     history = history or History(None)
     state = new_state(method, pools.train, pools.outer)
-    if checkpoint is not None and checkpoint.exists():
-        state.load(checkpoint)
-    history.rewind(state.step)
+    history.restore([] if checkpoint is None else state.resume(checkpoint))
     episodes = selection_episodes(settings, pools)
     method.train()
     logged = time.perf_counter()
@@ -72,7 +70,7 @@ def fit(
                 note(validate(state, pools, episodes))
             state.seconds = time.perf_counter() - started
             if checkpoint is not None and (state.step % train.checkpoint_every == 0 or stop_asked() or last):
-                state.save(checkpoint)
+                state.save(checkpoint, history.rows)
             if stop_asked() and not last:
                 where = (
                     "" if checkpoint is None else f" and saved in {checkpoint.parent}; run the same command to go on"

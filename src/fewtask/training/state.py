@@ -8,6 +8,8 @@ is pickled.
 from __future__ import annotations
 
 import json
+import warnings
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -17,7 +19,7 @@ from torch import Tensor
 from torch.optim import Optimizer
 from torch.optim.lr_scheduler import LambdaLR
 
-from fewtask.errors import RunError
+from fewtask.errors import DamagedError, RunError
 from fewtask.methods import Method
 from fewtask.sampler import EpisodeSampler
 from fewtask.training.files import read_tensors, write_tensors
@@ -50,7 +52,8 @@ class TrainingState:
     step: int = 0
     seconds: float = 0.0
 
-    def save(self, path: Path) -> None:
+    def save(self, path: Path, history: Sequence[dict[str, Any]] = ()) -> None:
+        """Writes a checkpoint and the rows of the history up to it; the one before stays beside it."""
         tensors: dict[str, Tensor] = {f"model/{k}": v for k, v in self.method.state_dict().items()}
         tensors |= {f"average/{k}": v for k, v in self.average.items()}
         tensors |= {f"best/{k}": v for k, v in self.best.weights.items()}
@@ -61,6 +64,7 @@ class TrainingState:
         plain: dict[str, Any] = {
             "step": self.step,
             "seconds": self.seconds,
+            "history": list(history),
             "best": {"step": self.best.step, "accuracy": self.best.accuracy, "loss": self.best.loss},
             "sampler": self.sampler.state(),
             "outer_sampler": self.outer_sampler.state(),
@@ -70,9 +74,35 @@ class TrainingState:
             tensors |= {f"{name}/{key}": value for key, value in saved.items()}
             plain[name] = numbers
             plain[f"{name}_updates"] = schedule.last_epoch
-        write_tensors(path, tensors, {"state": json.dumps(plain)})
+        write_tensors(path, tensors, {"state": json.dumps(plain)}, keep=previous(path))
 
-    def load(self, path: Path) -> None:
+    def resume(self, path: Path) -> list[dict[str, Any]]:
+        """Continues from a checkpoint or, if it is damaged, from the one before, saying so.
+
+        Returns the history up to there; without a checkpoint the state stays as it is new.
+        """
+        damaged = []
+        for candidate in (path, previous(path)):
+            if not candidate.exists():
+                continue
+            try:
+                rows = self.load(candidate)
+            except DamagedError as error:
+                damaged.append(error)
+                continue
+            if damaged:
+                warnings.warn(f"{path} is damaged: going back to step {self.step}, the checkpoint before", stacklevel=2)
+            return rows
+        if len(damaged) == 2:
+            raise DamagedError(
+                f"{path} and {previous(path).name} are both damaged; remove them to start that run again"
+            )
+        if damaged:
+            raise damaged[0]
+        return []
+
+    def load(self, path: Path) -> list[dict[str, Any]]:
+        """Takes the state of a checkpoint; returns the history up to it."""
         tensors, note = read_tensors(path)
         try:
             plain = json.loads(note["state"])
@@ -90,7 +120,9 @@ class TrainingState:
             torch.set_rng_state(tensors["random/cpu"])
             if "random/cuda" in tensors and self.sums.is_cuda:
                 torch.cuda.set_rng_state(tensors["random/cuda"], self.sums.device)
-        except (KeyError, RuntimeError, ValueError, TypeError) as error:
+            rows: list[dict[str, Any]] = plain["history"]
+            return rows
+        except (KeyError, RuntimeError, ValueError, TypeError, AttributeError, IndexError) as error:
             raise RunError(f"{path} is not a checkpoint of this run ({error}); remove it to start again") from error
 
     def _pairs(self) -> list[tuple[str, Optimizer, LambdaLR]]:
@@ -98,6 +130,17 @@ class TrainingState:
         if self.hyper_optimiser is not None and self.hyper_schedule is not None:
             pairs.append(("hyper_optimiser", self.hyper_optimiser, self.hyper_schedule))
         return pairs
+
+
+def previous(path: Path) -> Path:
+    """Where the checkpoint before the newest is."""
+    return path.with_name(f"previous-{path.name}")
+
+
+def remove_checkpoints(path: Path) -> None:
+    """When a run is finished, nothing is left to go on from."""
+    previous(path).unlink(missing_ok=True)
+    path.unlink(missing_ok=True)
 
 
 def _below(tensors: dict[str, Tensor], prefix: str) -> dict[str, Tensor]:
