@@ -33,7 +33,8 @@ def read_files(
         try:
             return read(path)
         except DataError as error:
-            return str(error)
+            # Errors begin with the path, which is said as the table has it.
+            return f"'{name}'{str(error).removeprefix(str(path))}"
 
     with ThreadPoolExecutor(os.cpu_count()) as threads:
         try:

@@ -114,7 +114,7 @@ def _opened(path: Path) -> Iterator[Any]:
             opened.load()
             yield opened
     except (OSError, ValueError, SyntaxError, EOFError, image_module.DecompressionBombError) as error:
-        raise DataError(f"'{path.name}' is no picture that can be read") from error
+        raise DataError(f"{path} is no picture that can be read") from error
 
 
 def pillow() -> tuple[Any, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -9,14 +10,12 @@ from typing import Any
 import numpy as np
 
 from fewtask.datasets.base import Progress, quiet
-from fewtask.errors import DataError
+from fewtask.errors import DataError, unknown
 from fewtask.features.array import Array
 from fewtask.features.base import Featuriser
 from fewtask.features.table import BadRow, Table, as_text
-from fewtask.own.division import LEAST_ROWS, TEST, TRAIN, VALIDATION, divide
+from fewtask.own.division import LEAST_ROWS, MOST_LISTED, TEST, TRAIN, VALIDATION, Groups, divide
 from fewtask.pool import Dataset, TaskPool
-
-MOST_LISTED = 5
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,6 +64,18 @@ class OwnData:
         """Tasks in the order in which they first appear; of a class pool its classes."""
         return list(dict.fromkeys((self.labels if self.tasks is None else self.tasks).tolist()))
 
+    def keep(self, names: Sequence[str]) -> OwnData:
+        """The examples of some tasks (of a class pool: of some classes); of all where none are named."""
+        if not names:
+            return self
+        units, kind = (self.labels, "class") if self.tasks is None else (self.tasks, "task")
+        for name in names:
+            if name not in units:
+                raise unknown(kind, name, self.task_names, DataError)
+        kept = np.flatnonzero(np.isin(units, list(names)))
+        tasks = None if self.tasks is None else self.tasks[kept]
+        return dataclasses.replace(self, index=self.index[kept], labels=self.labels[kept], tasks=tasks)
+
     def dataset(
         self,
         validation: Sequence[str] | None = None,
@@ -99,25 +110,21 @@ class OwnData:
         used, position = np.unique(place[self.index[mine]], return_inverse=True)
         position = position.reshape(-1)
         tasks: dict[str, dict[str, np.ndarray]] = {}
-        of = np.full(len(mine), "all classes") if self.tasks is None else self.tasks[mine]
-        labels = self.labels[mine]
-        for task in dict.fromkeys(of.tolist()):
-            here = of == task
-            classes = {
-                label: position[here & (labels == label)]
-                for label in sorted(set(labels[here].tolist()))
-                if (here & (labels == label)).sum() >= LEAST_ROWS
-            }
-            if len(classes) < 2:
-                notes.append(f"task '{task}' is left out: too few of its rows can be read")
-            else:
-                tasks[task] = classes
+        for task, label, members in Groups.of(
+            self.labels[mine], None if self.tasks is None else self.tasks[mine]
+        ).members():
+            classes = tasks.setdefault(task, {})
+            if len(members) >= LEAST_ROWS:
+                classes[label] = position[members]
+        for task in [task for task, classes in tasks.items() if len(classes) < 2]:
+            notes.append(f"task '{task}' is left out: too few of its rows can be read")
+            del tasks[task]
         if not tasks:
             first = next((note for note in notes if "left out" in note), "")
             raise DataError(f"no task of '{self.name}' has 2 classes with {LEAST_ROWS} rows that can be read; {first}")
         rows, scale = features[used], self.featuriser.scale
         if self.tasks is None:
-            return TaskPool.class_pool(rows, tasks["all classes"], scale)
+            return TaskPool.class_pool(rows, tasks[""], scale)
         return TaskPool.fixed(rows, tasks, scale)
 
 

@@ -6,7 +6,7 @@ has seen the very task that it is validated on.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -18,6 +18,7 @@ NOWHERE, TRAIN, VALIDATION, TEST = -1, 0, 1, 2
 VALIDATION_SHARE = 0.25
 LEAST_ROWS = 2
 """Of a class: one to show and one to ask about."""
+MOST_LISTED = 5
 
 
 @dataclass(frozen=True)
@@ -58,25 +59,66 @@ def divide(
 
 def usable(labels: np.ndarray, tasks: np.ndarray | None) -> tuple[np.ndarray, list[str]]:
     """[M] whether an example's class has rows enough and its task classes enough; what is left out, and why."""
-    of = np.full(len(labels), "") if tasks is None else tasks
-    kept = np.ones(len(labels), dtype=bool)
-    notes = []
-    for task in dict.fromkeys(of.tolist()):
-        here = of == task
-        place = f" of task '{task}'" if tasks is not None else ""
-        for label, count in zip(*np.unique(labels[here], return_counts=True)):
-            if count < LEAST_ROWS:
-                kept[here & (labels == label)] = False
-                notes.append(f"class '{label}'{place} is left out: it has {count} row, and {LEAST_ROWS} are needed")
-        classes = len(np.unique(labels[here & kept]))
-        if classes < 2:
-            kept[here] = False
-            notes.append(f"task '{task}' is left out: it has {classes} usable class, and 2 are needed")
+    groups = Groups.of(labels, tasks)
+    enough = groups.counts >= LEAST_ROWS
+    short = [
+        f"class '{groups.labels[c]}'{_of(groups.tasks[t])} is left out: it has 1 row, and {LEAST_ROWS} are needed"
+        for t, c in zip(groups.task[~enough], groups.label[~enough])
+    ]
+    classes = np.bincount(groups.task[enough], minlength=len(groups.tasks))
+    poor = [
+        f"task '{groups.tasks[t]}' is left out: it has {classes[t]} usable class, and 2 are needed"
+        for t in np.flatnonzero(classes < 2)
+        if tasks is not None
+    ]
+    kept = (enough & (classes[groups.task] >= 2))[groups.example]
     if not kept.any():
         raise DataError(
             f"no task has 2 classes of at least {LEAST_ROWS} rows: label more rows, or name another label column"
         )
-    return kept, notes
+    return kept, _first(short, "classes") + _first(poor, "tasks")
+
+
+def _of(task: str) -> str:
+    return f" of task '{task}'" if task else ""
+
+
+def _first(notes: list[str], what: str) -> list[str]:
+    """The first few notes of a kind, and how many more there are."""
+    more = len(notes) - MOST_LISTED
+    return notes[:MOST_LISTED] + ([f"{more:,} more {what} are left out for the same reason"] if more > 0 else [])
+
+
+@dataclass(frozen=True)
+class Groups:
+    """The classes of the tasks, each once: G pairs of a task and a label.
+
+    tasks, labels: names; task, label [G] positions in them; counts [G] examples; example [M] pair of each example.
+    """
+
+    tasks: list[str]
+    labels: list[str]
+    task: np.ndarray
+    label: np.ndarray
+    counts: np.ndarray
+    example: np.ndarray
+
+    @classmethod
+    def of(cls, labels: np.ndarray, tasks: np.ndarray | None) -> Groups:
+        """Tasks in the order in which they first appear, their classes in the order of their names."""
+        names, code = np.unique(labels, return_inverse=True)
+        first: dict[str, int] = {}
+        numbers = [0] * len(labels) if tasks is None else [first.setdefault(t, len(first)) for t in tasks.tolist()]
+        pair = np.array(numbers, dtype=np.int64) * len(names) + code.reshape(-1)
+        pairs, example, counts = np.unique(pair, return_inverse=True, return_counts=True)
+        task, label = np.divmod(pairs, len(names))
+        return cls(list(first) or [""], names.tolist(), task, label, counts, example.reshape(-1))
+
+    def members(self) -> Iterator[tuple[str, str, np.ndarray]]:
+        """Task, label and examples of each pair, one after the other."""
+        order = np.argsort(self.example, kind="stable")
+        for t, c, own in zip(self.task, self.label, np.split(order, np.cumsum(self.counts)[:-1])):
+            yield self.tasks[t], self.labels[c], own
 
 
 def _check_names(names: Sequence[str], validation: Sequence[str], test: Sequence[str], kind: str) -> None:
@@ -111,13 +153,12 @@ def _halve(
     """Half of the rows of each class validate; a row of the table stays on one side with all its labels."""
     rng = np.random.default_rng([seed, count])
     side = np.full(int(rows.max()) + 1, NOWHERE)
-    of = np.full(len(labels), "") if tasks is None else tasks
-    for task, label in sorted(set(zip(of[home == TRAIN].tolist(), labels[home == TRAIN].tolist()))):
-        own = np.unique(rows[(home == TRAIN) & (of == task) & (labels == label)])
+    mine = np.flatnonzero(home == TRAIN)
+    for _, _, members in Groups.of(labels[mine], None if tasks is None else tasks[mine]).members():
+        own = np.unique(rows[mine[members]])
         fresh = rng.permutation(own[side[own] == NOWHERE])
         side[fresh[::2]], side[fresh[1::2]] = TRAIN, VALIDATION
-    chosen = home == TRAIN
-    home[chosen] = side[rows[chosen]]
+    home[mine] = side[rows[mine]]
     many = f"{count} {'classes' if kind == 'class' else 'task' if count == 1 else 'tasks'}"
     notes.append(
         f"warning: with {many} nothing can be set aside for validation, so the rows of each class are halved; "
