@@ -15,7 +15,7 @@ from fewtask.errors import RunError, SettingsError
 from fewtask.experiments.changes import flat
 from fewtask.experiments.grid import cell_settings
 from fewtask.experiments.ledger import Ledger
-from fewtask.experiments.search import choose, preset_text, read_search
+from fewtask.experiments.search import choose, preset_text, read_search, sampled, second_round
 from fewtask.experiments.summary import summarise
 from fewtask.experiments.tables import COMPARED, get_experiment, named_presets, narrow, narrow_all
 from fewtask.presets import load_preset
@@ -140,3 +140,36 @@ def test_tune_runs_the_grid_without_meta_test_and_writes_the_choice(
     assert main([*argv, "--methods", "mlti"]) == 0
     assert tomllib.loads(again.read_text())["extends"] == "../chosen.toml"
     assert main(["train", str(again), "--method", "mlti", "--out", str(tmp_path / "run"), "--train.steps=1"]) == 0
+
+
+def test_a_sample_has_every_value_equally_often_and_shared_settings_alike_for_all_methods(tmp_path: Path) -> None:
+    path = tmp_path / "grid.toml"
+    shared = '"optimizer.weight_decay" = [0.0, 0.1, 0.3]\n"train.average" = [0.0, 0.9]\n"model.scale" = [1.0, 0.1]'
+    own = '[methods.protonet]\n[methods.mlti]\n"mixup.alpha" = [0.5, 2.0]'
+    path.write_text(f"[sample]\ncandidates = 6\nseed = 3\n[every]\n{shared}\n{own}\n")
+    search = read_search(path)
+    plain, mixed = (search.candidates("nci", method) for method in ("protonet", "mlti"))
+    assert len(set(plain)) == len(set(mixed)) == 6
+    assert dict(plain[0]) == {"optimizer.weight_decay": 0.0, "train.average": 0.0, "model.scale": 1.0}
+    for key, times in (("optimizer.weight_decay", 2), ("train.average", 3), ("model.scale", 3)):
+        values = [dict(one)[key] for one in plain]
+        assert {values.count(value) for value in values} == {times}
+    assert plain == [one[:3] for one in mixed]
+    assert sampled({"a": [1, 2], "b": [1, 2]}, 4, 0) != sampled({"a": [1, 2], "b": [1, 2]}, 4, 1)
+    path.write_text(f"[sample]\ncandidates = 13\n[every]\n{shared}\n[methods.protonet]\n")
+    with pytest.raises(SettingsError, match="no more than their product"):
+        read_search(path).candidates("nci", "protonet")
+
+
+def test_the_second_round_holds_the_best_of_each_method(grid: Path, tmp_path: Path) -> None:
+    ledger, search = Ledger(tmp_path / "ledger"), read_search(grid)
+    experiment = search.experiment("nci", ["protonet", "mlti"])
+    for rank, cell in enumerate(experiment.cells):
+        ledger.write(made_up(cell_settings(cell, 0), np.full(20, 20 + rank), preset="nci"))
+    summary = summarise(experiment, ledger, 1, test=False)
+    path = tmp_path / "second.toml"
+    path.write_text(second_round(summary, search.methods, 2))
+    again = read_search(path)
+    for method in search.methods:
+        assert again.candidates("nci", method) == search.candidates("nci", method)[:1:-1]
+    assert again.without(["train.average"]).candidates("nci", "mlti") == [(("mixup.alpha", a),) for a in (2.0, 0.5)]

@@ -32,6 +32,10 @@ class Tune(GridFlags):
     """Another grid than the declared one: [every] and [methods.NAME] with lists of values."""
     write: Annotated[Path | None, tyro.conf.arg(metavar="FILE.toml")] = None
     """Write the chosen settings as a preset, which every command takes by its path."""
+    second_round: Annotated[Path | None, tyro.conf.arg(metavar="FILE.toml")] = None
+    """Write the best candidates of each method as a grid, for a second round with longer runs and more seeds."""
+    keep: int = 3
+    """How many candidates of each method go into the second round."""
     seeds: int = 1
     """Runs with seeds 0 to N - 1 of each candidate."""
     ledger: Path = Path("results/search")
@@ -44,7 +48,7 @@ def main(argv: list[str]) -> int:
     from fewtask.experiments.changes import flat
     from fewtask.experiments.grid import plan
     from fewtask.experiments.ledger import Ledger
-    from fewtask.experiments.search import choose, preset_text, read_search
+    from fewtask.experiments.search import choose, preset_text, read_search, second_round
     from fewtask.experiments.summary import summarise
     from fewtask.presets import read_preset
     from fewtask.training.files import write_text
@@ -66,6 +70,9 @@ def main(argv: list[str]) -> int:
         return say_failures(failures, console)
     chosen = choose(summary, methods)
     console.print(candidate_table(summary, chosen))
+    if command.second_round is not None:
+        write_text(command.second_round, second_round(summary, methods, command.keep))
+        console.print(f"written: {relative(command.second_round)}", highlight=False)
     if command.write is not None:
         about = f"{command.preset} with settings chosen on meta-validation ({command_text(command)})."
         found = {method: tuple(flat(result.cell.changes).items()) for method, result in chosen.items()}

@@ -1,8 +1,9 @@
 """Settings chosen on meta-validation: a declared grid, the same number of candidates for every method.
 
 The grid is a TOML file: [every] holds lists of values that all methods try, [methods.NAME] those of one method's
-own settings; a method's candidates are all combinations. Settings listed in [times] are given as multiples of the
-preset's, because data sets differ in them. Meta-test takes no part.
+own settings; a method's candidates are all combinations, or as many of them as [sample] says. Settings listed in
+[times] are given as multiples of the preset's, because data sets differ in them. A second round, which `second_round`
+writes, lists the best candidates themselves: [candidates] NAME = [{...}, ...]. Meta-test takes no part.
 """
 
 from __future__ import annotations
@@ -11,11 +12,14 @@ import itertools
 import json
 import math
 import tomllib
+import zlib
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from importlib import resources
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from fewtask.errors import RunError, SettingsError
 from fewtask.experiments.changes import flat, nested
@@ -32,24 +36,34 @@ Values = tuple[tuple[str, Any], ...]
 
 @dataclass(frozen=True)
 class Search:
-    """The lists of values of each method's settings; `multiples`: settings given as multiples of the preset's."""
+    """The lists of values of each method's settings; `multiples`: settings given as multiples of the preset's.
+
+    sample: how many of the combinations are tried and the seed of their choice; None: all.
+    listed: candidates given one by one, of methods that have no lists.
+    """
 
     lists: dict[str, dict[str, list[Any]]]
     multiples: frozenset[str]
+    sample: tuple[int, int] | None = None
+    listed: Mapping[str, list[Values]] = field(default_factory=dict)
 
     @property
     def methods(self) -> list[str]:
-        return list(self.lists)
+        return [*self.lists, *self.listed]
 
     def candidates(self, preset: str, method: str) -> list[Values]:
-        """All combinations, in the grid's order."""
+        """The chosen combinations, in the grid's order."""
+        if method in self.listed:
+            return self.listed[method]
         if method not in self.lists:
-            raise SettingsError(f"the grid has nothing to try for '{method}': it has {', '.join(self.lists)}")
+            raise SettingsError(f"the grid has nothing to try for '{method}': it has {', '.join(self.methods)}")
         own = flat(to_dict(load_preset(preset, method)))
         lists = {
             key: [round_off(own[key] * value) if key in self.multiples else value for value in values]
             for key, values in self.lists[method].items()
         }
+        if self.sample is not None:
+            return sampled(lists, *self.sample)
         return [tuple(zip(lists, values)) for values in itertools.product(*lists.values())]
 
     def experiment(self, preset: str, methods: Sequence[str]) -> Experiment:
@@ -66,7 +80,28 @@ class Search:
         """Less the settings that are fixed for all methods."""
         fixed = set(keys)
         lists = {m: {key: values for key, values in own.items() if key not in fixed} for m, own in self.lists.items()}
-        return Search(lists, self.multiples)
+        listed = {m: [tuple(v for v in one if v[0] not in fixed) for one in own] for m, own in self.listed.items()}
+        return replace(self, lists=lists, listed=listed)
+
+
+def sampled(lists: Mapping[str, list[Any]], count: int, seed: int) -> list[Values]:
+    """So many different combinations, in which every value of a setting comes equally often.
+
+    The first has the first value of each list. A setting's values stand in an order of their own, which depends on its
+    name alone: methods that share settings try the same combinations of them.
+    """
+    if count > math.prod(map(len, lists.values())):
+        raise SettingsError(f"[sample] asks for {count} candidates, and the lists have no more than their product")
+    for attempt in itertools.count():
+        columns = []
+        for key, values in lists.items():
+            repeated = list(itertools.islice(itertools.cycle(range(len(values))), count))
+            rng = np.random.default_rng([seed, attempt, zlib.crc32(key.encode())])
+            columns.append([values[i] for i in (repeated[0], *rng.permutation(repeated[1:]))])
+        found = [tuple(zip(lists, values)) for values in zip(*columns)]
+        if len(set(found)) == count:
+            return found
+    raise AssertionError("there is always another attempt")
 
 
 def round_off(value: float) -> float:
@@ -91,12 +126,18 @@ def read_search(path: Path | None = None) -> Search:
         values = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise SettingsError(f"the grid {path} is not valid TOML: {error}") from error
-    every, methods = values.get("every", {}), values.get("methods", {})
-    if set(values) - {"every", "methods", "times"} or not methods:
-        raise SettingsError("a grid has a table [methods.NAME] for each method and may have [every] and [times]")
+    every, methods, listed = values.get("every", {}), values.get("methods", {}), values.get("candidates", {})
+    if set(values) - {"every", "methods", "times", "sample", "candidates"} or not (methods or listed):
+        raise SettingsError(
+            "a grid has a table [methods.NAME] for each method and may have [every], [times] and [sample], or it has "
+            "[candidates] alone"
+        )
+    sample = values.get("sample")
     search = Search(
         {method: {**every, **own} for method, own in methods.items()},
         frozenset(values.get("times", {}).get("settings", [])),
+        None if sample is None else (int(sample["candidates"]), int(sample.get("seed", 0))),
+        {method: [tuple(one.items()) for one in own] for method, own in listed.items()},
     )
     _check(search)
     return search
@@ -112,7 +153,12 @@ def _check(search: Search) -> None:
             if not isinstance(values, list) or not values:
                 raise SettingsError(f"the grid gives no list of values for '{key}' of {method}")
             update(RunSettings(method=name), nested([(key, values[0])]))
-        counts[method] = math.prod(map(len, lists.values()))
+        counts[method] = math.prod(map(len, lists.values())) if search.sample is None else search.sample[0]
+    for method, listed in search.listed.items():
+        get_method(method.partition(":")[0])
+        for one in listed:
+            update(RunSettings(method=method.partition(":")[0]), nested(one))
+        counts[method] = len(listed)
     if len(set(counts.values())) > 1:
         numbers = ", ".join(f"{method} {count}" for method, count in counts.items())
         raise SettingsError(f"every method needs the same number of candidates, and here it is: {numbers}")
@@ -128,6 +174,19 @@ def choose(summary: Summary, methods: Sequence[str]) -> dict[str, CellResult]:
             raise RunError(f"nothing is chosen while runs are missing: {'; '.join(lacking)}")
         chosen[method] = max(done, key=_merit)
     return chosen
+
+
+def second_round(summary: Summary, methods: Sequence[str], keep: int) -> str:
+    """A grid of the best `keep` candidates of each method, for a round with longer runs and more seeds."""
+    lines = [f"# The best {keep} candidates of each method in the first round.", "", "[candidates]"]
+    for method in methods:
+        ranked = sorted((r for r in summary.results if r.cell.method == method), key=_merit, reverse=True)
+        tables = (
+            "{ " + ", ".join(f"{json.dumps(k)} = {json.dumps(v)}" for k, v in flat(r.cell.changes).items()) + " }"
+            for r in ranked[:keep]
+        )
+        lines += [f"{json.dumps(method)} = [", *(f"  {table}," for table in tables), "]"]
+    return "\n".join(lines) + "\n"
 
 
 def _merit(result: CellResult) -> tuple[float, float]:
