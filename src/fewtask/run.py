@@ -24,6 +24,7 @@ from fewtask import __version__
 from fewtask.card import card
 from fewtask.errors import RunError
 from fewtask.evaluation import prepare
+from fewtask.locks import alone
 from fewtask.methods import Method, get_method, make_method
 from fewtask.pool import Dataset, Pools
 from fewtask.protocol import check_episodes
@@ -60,7 +61,27 @@ def execute(
     With test=False meta-test is left alone, for choosing settings. `preset` is the name that tables know the settings
     by, the data set's unless it is given.
     """
-    out = None if out is None else Path(out)
+    if out is None:
+        return _execute(settings, dataset, None, preset, device, test, show_progress, on_row)
+    out = Path(out)
+    # Two processes in one folder would each continue the other's files.
+    with alone(
+        out.absolute().with_name(f".{out.absolute().name}.lock"),
+        busy=f"process {{process}} is training in {out}: wait for it, or choose another --out",
+    ):
+        return _execute(settings, dataset, out, preset, device, test, show_progress, on_row)
+
+
+def _execute(
+    settings: RunSettings,
+    dataset: Dataset,
+    out: Path | None,
+    preset: str | None,
+    device: str,
+    test: bool,
+    show_progress: bool | None,
+    on_row: Callable[[dict[str, Any]], None] | None,
+) -> RunResult:
     pools = dataset.pools(settings.data, settings.episode.way)
     if out is not None and (out / "result.json").exists():
         return _finished(settings, pools.to(device), out, device, test)

@@ -286,3 +286,28 @@ def test_a_changed_model_is_refused(tmp_path: Path) -> None:
     path.write_bytes(bytes(content))
     with pytest.raises(RunError, match=r"model\.safetensors is damaged"):
         load_run(tmp_path / "run")
+
+
+def test_a_folder_in_which_another_process_trains_is_refused(tmp_path: Path) -> None:
+    """Without a lock both end well, with a doubled history, and one deletes the file that the other writes."""
+    settings = small("protonet", 10)
+    dataset = load_dataset(settings.dataset, settings.data)
+    whole = execute(settings, dataset, tmp_path / "whole", show_progress=False)
+    refused = []
+
+    def second(row: dict) -> None:
+        with pytest.raises(RunError, match=rf"process {os.getpid()} is training in .*run: wait for it, or choose"):
+            execute(settings, dataset, tmp_path / "run", show_progress=False)
+        refused.append(row)
+
+    execute(settings, dataset, tmp_path / "run", show_progress=False, on_row=second)
+    assert len(refused) == len(whole.history)
+    same_run(tmp_path / "whole", tmp_path / "run")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["run", "whole"]
+
+
+def test_the_lock_of_a_process_that_died_holds_nobody_up(tmp_path: Path) -> None:
+    (tmp_path / ".run.lock").write_text("999999")
+    settings = small("protonet", 5)
+    execute(settings, load_dataset(settings.dataset, settings.data), tmp_path / "run", show_progress=False)
+    assert (tmp_path / "run" / "result.json").exists()

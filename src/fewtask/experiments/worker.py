@@ -6,17 +6,15 @@ the ledger the folder goes.
 
 from __future__ import annotations
 
-import os
 import shutil
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from fewtask.errors import RunError
 from fewtask.experiments.grid import PlannedRun, complete
 from fewtask.experiments.ledger import Ledger
+from fewtask.locks import alone
 
 THREAD_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMEXPR_NUM_THREADS")
 
@@ -74,42 +72,3 @@ def _run(job: Job, folder: Path, ledger: Ledger, on_step: Callable[[int], None] 
         ledger.write_map(settings, task_map(result.method, dataset.pools(settings.data, settings.episode.way).train))
     ledger.write(record)
     return record
-
-
-@contextmanager
-def alone(path: Path) -> Iterator[None]:
-    """Waits until no other process has the lock; the system lets go of a dead process's locks.
-
-    The file holds the number of the process that has it.
-    """
-    path.parent.mkdir(parents=True, exist_ok=True)
-    try:
-        import fcntl
-    except ImportError:
-        yield
-        return
-    while True:
-        try:
-            handle = path.open("a+")
-        except OSError as error:
-            raise RunError(f"cannot write in {path.parent}: {error.strerror}") from error
-        with handle:
-            fcntl.flock(handle, fcntl.LOCK_EX)
-            if not _same_file(handle.fileno(), path):
-                # Whoever had it has removed the file meanwhile: this lock is on nothing.
-                continue
-            handle.truncate(0)
-            handle.write(str(os.getpid()))
-            handle.flush()
-            try:
-                yield
-            finally:
-                path.unlink(missing_ok=True)
-            return
-
-
-def _same_file(descriptor: int, path: Path) -> bool:
-    try:
-        return os.fstat(descriptor).st_ino == path.stat().st_ino
-    except FileNotFoundError:
-        return False
