@@ -85,8 +85,7 @@ class OwnData:
     ) -> Dataset:
         """Pools whose features know the training tasks' rows only; `notes` says what was decided and left out.
 
-        validation: tasks (of a class pool: classes); None sets some aside. Without test tasks the validation pool
-        stands in for the test pool, for its episodes are all that is left to look at.
+        validation: tasks (of a class pool: classes); None sets some aside.
         """
         division = divide(self.labels, self.tasks, self.index, validation, test, seed)
         self.featuriser.fit(self.table, np.unique(self.index[division.home == TRAIN]))
@@ -95,17 +94,13 @@ class OwnData:
         place[good] = np.arange(len(good))
         notes = [*self.notes, *division.notes, *bad_notes(bad, len(self.table))]
         pools = {}
-        for number in (TRAIN, VALIDATION, TEST):
+        for number in (TRAIN, VALIDATION, TEST) if test else (TRAIN, VALIDATION):
             mine = np.flatnonzero((division.home == number) & (place[self.index] >= 0))
-            if number != TEST or len(mine):
-                pools[number] = self._pool(mine, features, place, notes)
-        if TEST not in pools:
-            pools[TEST] = pools[VALIDATION]
-            notes.append("no test tasks: what is said of accuracy is of the validation tasks, which chose the weights")
+            pools[number] = self.pool(mine, features, place, notes)
         settings = self.featuriser.settings()
-        return Dataset(self.name, pools[TRAIN], pools[VALIDATION], pools[TEST], settings, tuple(notes))
+        return Dataset(self.name, pools[TRAIN], pools[VALIDATION], pools.get(TEST), settings, tuple(notes))
 
-    def _pool(self, mine: np.ndarray, features: np.ndarray, place: np.ndarray, notes: list[str]) -> TaskPool:
+    def pool(self, mine: np.ndarray, features: np.ndarray, place: np.ndarray, notes: list[str]) -> TaskPool:
         """A pool of the examples at `mine`, holding their rows alone."""
         used, position = np.unique(place[self.index[mine]], return_inverse=True)
         position = position.reshape(-1)
