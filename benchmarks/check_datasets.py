@@ -24,9 +24,9 @@ from fewtask.cli.common import make_console, progress_on
 from fewtask.datasets.cache import prepare
 from fewtask.datasets.raw import RAW_VARIABLE
 from fewtask.errors import FewtaskError
+from fewtask.files import write_json, write_text
 from fewtask.presets import load_preset
 from fewtask.threads import settle_threads
-from fewtask.training.files import write_json, write_text
 
 NEIGHBOUR = Path(__file__).resolve().parents[2] / "shared" / "data"
 """Publishers' files beside the project, used where neither --raw-dir nor FEWTASK_RAW names a folder."""

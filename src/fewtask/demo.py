@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from fewtask.experiments.executor import one_thread
-from fewtask.experiments.statistics import student_half_width
 from fewtask.settings import RunSettings, update
+from fewtask.statistics import student_half_width
+from fewtask.threads import one_thread
 
 METHODS = ("protonet", "meta-interpolation")
 SEEDS = (0, 1, 2)

@@ -19,6 +19,7 @@ from torch import Tensor
 from fewtask.methods.base import Method
 from fewtask.pool import Pools, TaskPool
 from fewtask.protocol import EpisodeList, selection_episodes
+from fewtask.statistics import half_width
 
 ROWS_AT_ONCE = 1024
 EPISODES_AT_ONCE = 50
@@ -109,8 +110,3 @@ def prepare(method: Method, pools: Pools) -> None:
         return evaluate(method, pools.selection, selection_episodes(method.settings, pools)).accuracy
 
     method.prepare(pools.train, accuracy)
-
-
-def half_width(values: np.ndarray) -> float:
-    """Half of the 95 % confidence interval of a mean over many values."""
-    return float(1.96 * values.std(ddof=1) / math.sqrt(len(values))) if len(values) > 1 else 0.0

@@ -13,11 +13,13 @@ from __future__ import annotations
 import csv
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from fewtask import plotting
 from fewtask.errors import RunError
 from fewtask.methods.base import Method
 from fewtask.methods.set_based import SetMethod
@@ -92,30 +94,26 @@ def _labels(pool: TaskPool) -> tuple[list[str], list[np.ndarray]]:
 
 def draw(shares: Shares, title: str, path: Path) -> None:
     """A map of the class pairs and the distribution over single pairs; the numbers go beside it as CSV."""
-    import matplotlib
 
-    matplotlib.use("Agg")
-    import matplotlib.pyplot as plt
+    def paint(plt: Any) -> Any:
+        size = max(4.0, 0.34 * len(shares.labels) + 2.4)
+        figure, (left, right) = plt.subplots(
+            1, 2, figsize=(size + 4.2, size), width_ratios=[size, 3.2], constrained_layout=True
+        )
+        reach = max(0.02, float(np.nanmax(np.abs(shares.share - 0.5))))
+        image = left.imshow(shares.share, cmap="RdBu_r", vmin=0.5 - reach, vmax=0.5 + reach)
+        ticks = range(len(shares.labels))
+        left.set_xticks(ticks, shares.labels, rotation=90, fontsize=8)
+        left.set_yticks(ticks, shares.labels, fontsize=8)
+        left.set(xlabel="class whose share is shown", ylabel="merged with", title="Mean share of each class in a pair")
+        figure.colorbar(image, ax=left, shrink=0.7, label="share (0.5: an even mixture)")
+        right.hist(shares.pairs, bins=30, color=plotting.BACKGROUND)
+        right.axvline(0.5, color=plotting.FOREGROUND, linewidth=1.5)
+        right.set(xlabel="share of the second element", ylabel="pairs of rows", title="Single pairs")
+        figure.suptitle(title, fontsize=11)
+        return figure
 
-    size = max(4.0, 0.34 * len(shares.labels) + 2.4)
-    figure, (left, right) = plt.subplots(
-        1, 2, figsize=(size + 4.2, size), width_ratios=[size, 3.2], constrained_layout=True
-    )
-    reach = max(0.02, float(np.nanmax(np.abs(shares.share - 0.5))))
-    image = left.imshow(shares.share, cmap="RdBu_r", vmin=0.5 - reach, vmax=0.5 + reach)
-    ticks = range(len(shares.labels))
-    left.set_xticks(ticks, shares.labels, rotation=90, fontsize=8)
-    left.set_yticks(ticks, shares.labels, fontsize=8)
-    left.set(xlabel="class whose share is shown", ylabel="merged with", title="Mean share of each class in a pair")
-    figure.colorbar(image, ax=left, shrink=0.7, label="share (0.5: an even mixture)")
-    right.hist(shares.pairs, bins=30, color="#0072B2")
-    right.axvline(0.5, color="#D55E00", linewidth=1.5)
-    right.set(xlabel="share of the second element", ylabel="pairs of rows", title="Single pairs")
-    right.spines[["top", "right"]].set_visible(False)
-    figure.suptitle(title, fontsize=11)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(path, dpi=150)
-    plt.close(figure)
+    plotting.draw(paint, path)
     with path.with_suffix(".csv").open("w", newline="", encoding="utf-8") as handle:
         writer = csv.writer(handle)
         writer.writerow(["merged with", *shares.labels])

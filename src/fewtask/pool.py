@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
+import numpy as np
 import torch
 
 from fewtask.errors import SettingsError, TaskError
@@ -133,12 +134,34 @@ class Dataset:
         if data.halve_validation:
             outer, selection = validation.halves(data.seed)
         if data.train_on_validation:
-            train = train.joined(validation)
+            train = joined(train, validation)
             notes.append("The validation tasks are trained on: the weights of the last step are kept.")
         splits = {"train": train, "validation": validation}
         if self.test is not None:
             splits["test"] = self.test
         return Pools(splits, outer, selection, not data.train_on_validation, tuple(notes))
+
+
+def joined(first: TaskPool, second: TaskPool) -> TaskPool:
+    """The tasks of two pools in one; two class pools become one pool of all their classes."""
+    if first.scale != second.scale or first.input_shape != second.input_shape:
+        raise TaskError("the training and the validation tasks have different rows and cannot be joined")
+    shared = first.rows is second.rows
+    rows = first.rows if shared else torch.cat([first.rows, second.rows])
+    groups = first.groups
+    if first.groups is not None and second.groups is not None and not shared:
+        groups = np.concatenate([first.groups, second.groups])
+    one_pool = first.is_class_pool and second.is_class_pool
+    tasks: dict[str, dict[str, np.ndarray]] = {}
+    for pool, shift in ((first, 0), (second, 0 if shared else len(first.rows))):
+        for task in pool.tasks:
+            name = first.tasks[0].name if one_pool else task.name
+            classes = tasks.setdefault(name, {})
+            for index in task.classes:
+                if pool.class_names[index] in classes:
+                    raise TaskError(f"training and validation both have '{pool.class_names[index]}' in '{name}'")
+                classes[pool.class_names[index]] = pool.class_rows[index] + shift
+    return dataclasses.replace(TaskPool.fixed(rows, tasks, first.scale, groups), is_class_pool=one_pool)
 
 
 def shared_classes(first: TaskPool, second: TaskPool) -> list[str]:

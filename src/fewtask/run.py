@@ -22,15 +22,16 @@ import torch
 
 from fewtask import __version__
 from fewtask.card import card
+from fewtask.changes import flat
 from fewtask.errors import RunError
 from fewtask.evaluation import prepare
+from fewtask.files import one_line_each, read_json, read_tensors, write_json, write_tensors, write_text
 from fewtask.locks import alone
 from fewtask.methods import Method, get_method, make_method
 from fewtask.pool import Dataset, Pools
 from fewtask.protocol import check_episodes
 from fewtask.record import FORMAT, add_test, make_record
 from fewtask.settings import RunSettings, from_dict, identity
-from fewtask.training.files import one_line_each, read_json, read_tensors, write_json, write_tensors, write_text
 from fewtask.training.history import History, read_history
 from fewtask.training.loop import fit
 from fewtask.training.state import remove_checkpoints
@@ -171,7 +172,7 @@ def start_folder(settings: RunSettings, dataset: Dataset, pools: Pools, method: 
 def check_same(settings: RunSettings, out: Path, pools: Pools | None = None) -> None:
     config = read_json(out / "config.json")
     groups = get_method(settings.method).groups
-    wanted, there = (_flat(identity(s, groups)) for s in (settings, from_dict(config["settings"])))
+    wanted, there = (flat(identity(s, groups)) for s in (settings, from_dict(config["settings"])))
     different = [
         f"{key} is {there.get(key)} there, not {wanted[key]}" for key in wanted if there.get(key) != wanted[key]
     ]
@@ -179,13 +180,6 @@ def check_same(settings: RunSettings, out: Path, pools: Pools | None = None) -> 
         raise RunError(f"{out} holds a run with other settings ({'; '.join(different[:3])}): choose another --out")
     if pools is not None and config["data_fingerprint"] != pools.fingerprint:
         raise RunError(f"{out} holds a run on other rows of {settings.dataset}: choose another --out")
-
-
-def _flat(values: dict[str, Any], prefix: str = "") -> dict[str, Any]:
-    flat: dict[str, Any] = {}
-    for key, value in values.items():
-        flat |= _flat(value, f"{prefix}{key}.") if isinstance(value, dict) else {f"{prefix}{key}": value}
-    return flat
 
 
 def load_run(out: str | Path, device: str = "cpu") -> Method:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -164,7 +164,7 @@ class TaskPool:
         available = len(self.class_names)
         if not 2 <= classes <= available:
             raise TaskError(f"{classes} classes were asked for, and the pool has {available} (at least 2 needed)")
-        return self._of(self.tasks, range(classes))
+        return self._subset(range(classes))
 
     def set_aside(self, seed: int, way: int = 2) -> tuple[TaskPool, TaskPool]:
         """The pool without a quarter of its tasks, or of the classes of a class pool, and those by themselves."""
@@ -178,39 +178,18 @@ class TaskPool:
             )
         mixed = np.random.default_rng(seed).permutation(available)
         rest, aside = sorted(mixed[count:].tolist()), sorted(mixed[:count].tolist())
-        if self.is_class_pool:
-            return self._of(self.tasks, rest), self._of(self.tasks, aside)
-        every = range(len(self.class_names))
-        first, second = ([self.tasks[i] for i in chosen] for chosen in (rest, aside))
-        return self._of(first, every), self._of(second, every)
+        return self._subset(rest), self._subset(aside)
 
-    def joined(self, other: TaskPool) -> TaskPool:
-        """The tasks of two pools in one; two class pools become one pool of all their classes."""
-        if self.scale != other.scale or self.input_shape != other.input_shape:
-            raise TaskError("the training and the validation tasks have different rows and cannot be joined")
-        shared = self.rows is other.rows
-        rows = self.rows if shared else torch.cat([self.rows, other.rows])
-        groups = self.groups
-        if self.groups is not None and other.groups is not None and not shared:
-            groups = np.concatenate([self.groups, other.groups])
-        one_pool = self.is_class_pool and other.is_class_pool
-        tasks: dict[str, dict[str, np.ndarray]] = {}
-        for pool, shift in ((self, 0), (other, 0 if shared else len(self.rows))):
-            for task in pool.tasks:
-                name = self.tasks[0].name if one_pool else task.name
-                classes = tasks.setdefault(name, {})
-                for index in task.classes:
-                    if pool.class_names[index] in classes:
-                        raise TaskError(f"training and validation both have '{pool.class_names[index]}' in '{name}'")
-                    classes[pool.class_names[index]] = pool.class_rows[index] + shift
-        return dataclasses.replace(TaskPool.fixed(rows, tasks, self.scale, groups), is_class_pool=one_pool)
-
-    def _of(self, tasks: Iterable[Task], classes: Collection[int]) -> TaskPool:
-        """Some of the tasks with some of their classes."""
-        kept = {
-            task.name: {self.class_names[i]: self.class_rows[i] for i in task.classes if i in classes} for task in tasks
+    def _subset(self, kept: Collection[int]) -> TaskPool:
+        """Some of the tasks, or of the classes of a class pool, by their numbers."""
+        tasks = self.tasks if self.is_class_pool else [self.tasks[i] for i in kept]
+        named = {
+            task.name: {
+                self.class_names[c]: self.class_rows[c] for c in task.classes if c in kept or not self.is_class_pool
+            }
+            for task in tasks
         }
-        pool = TaskPool.fixed(self.rows, kept, self.scale, self.groups)
+        pool = TaskPool.fixed(self.rows, named, self.scale, self.groups)
         return dataclasses.replace(pool, is_class_pool=self.is_class_pool)
 
     def fewer(self, tasks: int | None, rows: int | None, draw: int) -> TaskPool:
@@ -233,12 +212,8 @@ class TaskPool:
         if rows is not None:
             draws = [np.random.default_rng([draw, 0x20E5, c]) for c in range(len(chosen))]
             chosen = tuple(np.sort(rng.permutation(own)[:rows]) for rng, own in zip(draws, chosen))
-        if self.is_class_pool:
-            classes = {self.class_names[c]: chosen[c] for c in kept}
-            return TaskPool.class_pool(self.rows, classes, self.scale, self.groups, self.tasks[0].name)
-        members = [self.tasks[t] for t in kept]
-        named = {task.name: {self.class_names[c]: chosen[c] for c in task.classes} for task in members}
-        return TaskPool.fixed(self.rows, named, self.scale, self.groups)
+        pool = dataclasses.replace(self, class_rows=chosen)
+        return pool._subset(kept)
 
     def halves(self, seed: int) -> tuple[TaskPool, TaskPool]:
         """Two pools with the same tasks and classes and disjoint halves of each class's rows."""

@@ -1,9 +1,34 @@
-"""How a process computes: its threads and its memory."""
+"""How a process computes: its cores, its threads and its memory."""
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
+import os
 import platform
+from collections.abc import Iterator
+
+THREAD_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMEXPR_NUM_THREADS")
+
+
+def usable_cores() -> int:
+    """Cores that this process may use, which in a container or a queue are fewer than there are."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+@contextlib.contextmanager
+def one_thread() -> Iterator[None]:
+    """Within the block, processes that are started compute with one thread, from torch's import on."""
+    before = {name: os.environ.get(name) for name in THREAD_VARIABLES}
+    os.environ.update(dict.fromkeys(THREAD_VARIABLES, "1"))
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value
 
 
 def settle_threads(threads: int) -> None:

@@ -10,7 +10,7 @@ import pytest
 from fewtask.datasets.contact_sheet import draw
 from fewtask.datasets.rainbow import COLOURS, TRANSFORMS
 from fewtask.datasets.rainbow_digits import SOURCE, Prepared
-from fewtask.errors import DataError
+from fewtask.errors import DataError, RunError
 from fewtask.pool import SPLITS, Dataset, TaskPool
 from fewtask.settings import DataSettings
 
@@ -50,7 +50,7 @@ def test_a_contact_sheet_shows_every_class_of_a_pool(tmp_path: Path) -> None:
 def test_a_format_that_cannot_be_drawn_is_refused(tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
     pool = grey_pool(range(10, 12))
-    with pytest.raises(DataError, match=r"name a file that ends in \.png"):
+    with pytest.raises(RunError, match=r"name a file that ends in \.png"):
         draw(Dataset("greys", pool, pool, pool, {"kind": "image"}), tmp_path / "sheet.wav")
 
 

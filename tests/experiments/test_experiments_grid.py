@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from grid_helpers import made_up
 
+from fewtask.changes import parse_changes
 from fewtask.errors import SettingsError
-from fewtask.experiments.changes import parse_changes
 from fewtask.experiments.grid import Cell, cell_settings, estimate, missing, plan
 from fewtask.experiments.ledger import Ledger
 

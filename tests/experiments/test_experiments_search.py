@@ -10,9 +10,9 @@ import pytest
 from grid_helpers import made_up
 
 from fewtask import presets
+from fewtask.changes import flat
 from fewtask.cli import main
 from fewtask.errors import RunError, SettingsError
-from fewtask.experiments.changes import flat
 from fewtask.experiments.grid import cell_settings
 from fewtask.experiments.ledger import Ledger
 from fewtask.experiments.search import choose, preset_text, read_search, sampled, second_round

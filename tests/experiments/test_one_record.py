@@ -10,11 +10,11 @@ import pytest
 from grid_helpers import SMALL, job, small, without_times
 
 from fewtask import evaluation
+from fewtask.changes import flat
 from fewtask.cli import main
 from fewtask.datasets.cache import load_dataset
 from fewtask.errors import RunError
 from fewtask.evaluation import evaluate
-from fewtask.experiments.changes import flat
 from fewtask.experiments.ledger import Ledger
 from fewtask.experiments.worker import run_one
 from fewtask.protocol import meta_test_episodes, selection_episodes

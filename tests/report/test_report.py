@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 from synthetic import TASKS, fill, record, write_cell
 
+from fewtask.changes import flat, nested
 from fewtask.cli import main
-from fewtask.experiments.changes import flat, nested
 from fewtask.experiments.grid import cell_settings
 from fewtask.experiments.ledger import Ledger
 from fewtask.experiments.statistics import Mean

@@ -15,12 +15,12 @@ import torch
 
 from fewtask.datasets.cache import load_dataset
 from fewtask.errors import RunError
+from fewtask.files import read_tensors, write_tensors
 from fewtask.methods import METHODS
 from fewtask.presets import load_preset
 from fewtask.run import execute, load_run
 from fewtask.settings import RunSettings, update
 from fewtask.training import loop
-from fewtask.training.files import read_tensors, write_tensors
 from fewtask.training.history import read_history
 
 SMALL = {
@@ -157,7 +157,7 @@ def test_a_full_disk_is_one_sentence_and_the_old_checkpoint_stays(
 ) -> None:
     settings = small("protonet", 20)
     dataset = load_dataset(settings.dataset, settings.data)
-    from fewtask.training import files
+    from fewtask import files
 
     save, calls = files.save_file, []
 

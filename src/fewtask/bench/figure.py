@@ -5,34 +5,35 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from fewtask import plotting
 from fewtask.bench.sizes import get_size
-from fewtask.errors import SettingsError
+from fewtask.plotting import method_colour
 
-# Okabe and Ito's palette, told apart with every kind of colour vision.
-COLOURS = {"plain": "#555555", "all": "#0072B2", "matched": "#E69F00", "protonet": "#009E73"}
+COLOURS = {
+    "plain": "#555555",
+    "all": method_colour("meta-interpolation"),
+    "matched": "#E69F00",
+    "protonet": method_colour("protonet"),
+}
 LABELS = {"plain": "plain transcription", "all": "all pairs", "matched": "matched pairs", "protonet": "ProtoNet"}
 
 
 def draw(results: dict[str, Any], path: Path) -> None:
-    try:
-        import matplotlib
-
-        matplotlib.use("Agg")
-        import matplotlib.pyplot as plt
-    except ImportError as error:
-        raise SettingsError('the figure needs matplotlib: pip install "fewtask[figures]"') from error
     growth = results.get("growth", {})
-    figure, axes = plt.subplots(
-        1, 1 + len(growth), figsize=(5.2 + 2.1 * len(growth), 3.4), width_ratios=[2.4] + [1.0] * len(growth)
-    )
-    axes = list(axes) if growth else [axes]
-    _steps(axes[0], results["sizes"])
-    for axis, (what, values) in zip(axes[1:], growth.items()):
-        _growth(axis, what, values)
-    figure.legend(loc="upper center", ncols=4, frameon=False, fontsize=9)
-    figure.tight_layout(rect=(0, 0, 1, 0.93))
-    figure.savefig(path, dpi=150)
-    plt.close(figure)
+
+    def paint(plt: Any) -> Any:
+        figure, axes = plt.subplots(
+            1, 1 + len(growth), figsize=(5.2 + 2.1 * len(growth), 3.4), width_ratios=[2.4] + [1.0] * len(growth)
+        )
+        axes = list(axes) if growth else [axes]
+        _steps(axes[0], results["sizes"])
+        for axis, (what, values) in zip(axes[1:], growth.items()):
+            _growth(axis, what, values)
+        figure.legend(loc="upper center", ncols=4, fontsize=9)
+        figure.tight_layout(rect=(0, 0, 1, 0.93))
+        return figure
+
+    plotting.draw(paint, path)
 
 
 def _steps(axis: Any, sizes: dict[str, Any]) -> None:
@@ -46,7 +47,6 @@ def _steps(axis: Any, sizes: dict[str, Any]) -> None:
     axis.set_yscale("log")
     axis.set_xticks(range(len(sizes)), [get_size(name).title for name in sizes], fontsize=8)
     axis.set_ylabel("a step, ms")
-    axis.spines[["top", "right"]].set_visible(False)
 
 
 def _growth(axis: Any, what: str, values: dict[str, Any]) -> None:
@@ -58,4 +58,3 @@ def _growth(axis: Any, what: str, values: dict[str, Any]) -> None:
     axis.tick_params(labelsize=7)
     axis.set_xlabel(what if what != "q" else "q (hyper-update)")
     axis.set_ylim(bottom=0)
-    axis.spines[["top", "right"]].set_visible(False)

@@ -132,7 +132,7 @@ def write_page(
     from fewtask.experiments.figures import draw
     from fewtask.experiments.ledger import Ledger
     from fewtask.experiments.render import LEGEND, grid
-    from fewtask.training.files import write_text
+    from fewtask.files import write_text
 
     assert command.page is not None
     experiment = summary.experiment

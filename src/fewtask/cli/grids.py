@@ -61,7 +61,7 @@ def names(text: str) -> list[str]:
 
 def asked_changes(flags: GridFlags) -> list[Changes]:
     """The settings that the flags change, after a look at the other numbers."""
-    from fewtask.experiments.changes import parse_changes
+    from fewtask.changes import parse_changes
 
     if flags.seeds < 1:
         raise SettingsError(f"--seeds {flags.seeds}: at least one run is needed")
@@ -104,10 +104,10 @@ def run_grid(flags: GridFlags, runs: Sequence[PlannedRun]) -> list[Failure]:
 
 def say_plan(flags: GridFlags, runs: Sequence[PlannedRun], console: Console, listed: bool) -> None:
     """How many runs there are, how many are missing, and about how long those take."""
-    from fewtask.experiments.executor import usable_cores
     from fewtask.experiments.grid import estimate, missing
     from fewtask.experiments.ledger import Ledger
     from fewtask.experiments.render import duration
+    from fewtask.threads import usable_cores
 
     ledger = Ledger(flags.ledger)
     lacking = missing(runs, ledger, flags.test)

@@ -27,10 +27,10 @@ class Report:
 
 def main(argv: list[str]) -> int:
     command = parse(Report, argv, "fewtask report", DESCRIPTION)
+    from fewtask.files import write_text
     from fewtask.report.build import page
     from fewtask.report.collect import collect
     from fewtask.report.markdown import read_notes, results
-    from fewtask.training.files import write_text
 
     notes = command.notes
     if notes is None and command.markdown is not None:

@@ -45,13 +45,13 @@ class Tune(GridFlags):
 
 def main(argv: list[str]) -> int:
     command = parse(Tune, argv, "fewtask tune", DESCRIPTION)
-    from fewtask.experiments.changes import flat
+    from fewtask.changes import flat
     from fewtask.experiments.grid import plan
     from fewtask.experiments.ledger import Ledger
     from fewtask.experiments.search import choose, preset_text, read_search, second_round
     from fewtask.experiments.summary import summarise
+    from fewtask.files import write_text
     from fewtask.presets import read_preset
-    from fewtask.training.files import write_text
 
     read_preset(command.preset)
     changes = asked_changes(command)

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
+from fewtask import plotting
 from fewtask.errors import DataError
 from fewtask.pool import Dataset, TaskPool
 
@@ -19,35 +21,30 @@ def draw(dataset: Dataset, out: Path) -> None:
     """Write a PNG (or what `out` ends in): a column a split; a row a task, or a row a class of a class pool."""
     if dataset.features.get("kind") != "image":
         raise DataError(f"'{dataset.name}' holds no images: a contact sheet can only be drawn of image data")
-    try:
-        from matplotlib.figure import Figure
-    except ImportError as error:
-        raise DataError('drawing a contact sheet needs matplotlib: pip install "fewtask[figures]"') from error
     sheets = {split: _mosaic(pool) for split, pool in dataset.splits.items()}
     side = dataset.input_shape[-1] + GAP
     tallest = max(len(names) for _, names in sheets.values())
     # White below the shorter sheets shows all three at one scale.
     height, width = (max(mosaic.shape[axis] for mosaic, _ in sheets.values()) for axis in (0, 1))
-    columns = width // side
-    figure = Figure(figsize=(3 * (1.3 + 0.32 * columns), 0.8 + 0.32 * tallest), dpi=150, layout="constrained")
-    figure.suptitle(dataset.name)
-    for axes, (split, (mosaic, names)) in zip(np.atleast_1d(figure.subplots(1, len(sheets))), sheets.items()):
-        pool = dataset.split(split)
-        kind = f"{len(pool.class_names)} classes" if pool.is_class_pool else f"{len(pool.tasks)} tasks"
-        room = ((0, height - mosaic.shape[0]), (0, width - mosaic.shape[1]), (0, 0))
-        axes.imshow(np.pad(mosaic, room, constant_values=255))
-        axes.set_title(f"meta-{split.replace('train', 'training')}: {kind}", fontsize=10)
-        axes.set_yticks([GAP / 2 + side * (row + 0.5) for row in range(len(names))], names, fontsize=7)
-        axes.set_xticks([])
-        axes.tick_params(length=0)
-        axes.set_anchor("N")
-        for spine in axes.spines.values():
-            spine.set_visible(False)
-    out.parent.mkdir(parents=True, exist_ok=True)
-    try:
-        figure.savefig(out)
-    except ValueError as error:
-        raise DataError(f"{out} cannot be drawn ({error}): name a file that ends in .png or .pdf") from error
+
+    def paint(plt: Any) -> Any:
+        size = (3 * (1.3 + 0.32 * (width // side)), 0.8 + 0.32 * tallest)
+        figure, columns = plt.subplots(1, len(sheets), figsize=size, layout="constrained", squeeze=False)
+        figure.suptitle(dataset.name)
+        for axes, (split, (mosaic, names)) in zip(columns[0], sheets.items()):
+            pool = dataset.split(split)
+            kind = f"{len(pool.class_names)} classes" if pool.is_class_pool else f"{len(pool.tasks)} tasks"
+            room = ((0, height - mosaic.shape[0]), (0, width - mosaic.shape[1]), (0, 0))
+            axes.imshow(np.pad(mosaic, room, constant_values=255))
+            axes.set_title(f"meta-{split.replace('train', 'training')}: {kind}", fontsize=10)
+            axes.set_yticks([GAP / 2 + side * (row + 0.5) for row in range(len(names))], names, fontsize=7)
+            axes.set_xticks([])
+            axes.tick_params(length=0)
+            axes.set_anchor("N")
+            axes.spines[:].set_visible(False)
+        return figure
+
+    plotting.draw(paint, out)
 
 
 def _mosaic(pool: TaskPool) -> tuple[np.ndarray, list[str]]:

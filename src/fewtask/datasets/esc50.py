@@ -7,7 +7,6 @@ clip of their class; `strict` draws support and query from different recordings.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -22,6 +21,7 @@ from fewtask.datasets.tables import read_table
 from fewtask.errors import DataError, unknown
 from fewtask.pool import SPLITS, Dataset
 from fewtask.settings import DataSettings
+from fewtask.threads import usable_cores
 
 CLASSES: dict[str, tuple[str, ...]] = {
     "train": (
@@ -113,7 +113,7 @@ def _computed_embeddings(raw: Path, names: list[str], network: str, progress: Pr
     def embed_clip(path: Path) -> np.ndarray:
         return embed(five_seconds(read_sound(path))).astype(np.float16)
 
-    with ThreadPoolExecutor(os.cpu_count()) as threads:
+    with ThreadPoolExecutor(usable_cores()) as threads:
         try:
             clips = progress(threads.map(embed_clip, paths), f"embedding sounds with {network}", len(paths))
             return np.stack(list(clips))

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import io
 import multiprocessing
-import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
@@ -26,6 +25,7 @@ from fewtask.bounds import ATOMS, molecule_problem
 from fewtask.datasets.base import Progress, quiet
 from fewtask.errors import DataError, unknown
 from fewtask.settings import DataSettings
+from fewtask.threads import usable_cores
 
 BITS = 1024
 RADIUS = 2
@@ -104,7 +104,7 @@ def read_molecules(
     which = np.array([position.setdefault(text, len(position)) for text in texts], dtype=np.int64)
     distinct = list(position)
     chunks = [distinct[start : start + CHUNK] for start in range(0, len(distinct), CHUNK)]
-    workers = (_cores() if len(distinct) >= FEW else 1) if workers is None else workers
+    workers = (usable_cores() if len(distinct) >= FEW else 1) if workers is None else workers
     work = partial(fingerprint_chunk, kind=kind, form=form)
     results = list(progress(_in_processes(work, chunks, workers), "fingerprints", len(chunks)))
     if not results:
@@ -190,12 +190,6 @@ def _in_processes(work: Callable[[Any], Any], chunks: list[list[str]], workers: 
             pass
     for chunk in chunks[done:]:
         yield work(chunk)
-
-
-def _cores() -> int:
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
 
 
 def _rdkit() -> tuple[Any, Any, Any]:

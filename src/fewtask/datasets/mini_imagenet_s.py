@@ -6,7 +6,6 @@ and Larochelle beside `images`.
 
 from __future__ import annotations
 
-import os
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -20,6 +19,7 @@ from fewtask.datasets.tables import read_table
 from fewtask.errors import DataError
 from fewtask.pool import Dataset
 from fewtask.settings import DataSettings
+from fewtask.threads import usable_cores
 
 TRAIN_CLASSES = (
     "n03017168", "n07697537", "n02108915", "n02113712", "n02120079", "n04509417",
@@ -78,7 +78,7 @@ def prepare(raw: Path, settings: DataSettings, progress: Progress) -> Prepared:
 def _decode(paths: list[Path], split: str, progress: Progress) -> np.ndarray:
     """[R, 3, 84, 84] images. Pillow lets other threads run while it decodes, so threads use every core."""
     rows = np.empty((len(paths), 3, SIDE, SIDE), dtype=np.uint8)
-    with ThreadPoolExecutor(os.cpu_count()) as threads:
+    with ThreadPoolExecutor(usable_cores()) as threads:
         try:
             decoded = progress(threads.map(read_image, paths), f"decoding {split} images", len(paths))
             for row, image in zip(rows, decoded):

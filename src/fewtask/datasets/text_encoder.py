@@ -5,7 +5,6 @@ all-MiniLM-L6-v2 stands in for a fine-tuned encoder. Its training data included 
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -17,6 +16,7 @@ from torch import Tensor
 
 from fewtask.datasets.base import Progress
 from fewtask.errors import DataError
+from fewtask.threads import usable_cores
 
 MINILM = "all-MiniLM-L6-v2"
 MINILM_WIDTH = 384
@@ -57,7 +57,7 @@ def embed_sentences(sentences: Sequence[str], progress: Progress) -> np.ndarray:
 
     threads_before = torch.get_num_threads()
     torch.set_num_threads(1)
-    with ThreadPoolExecutor(os.cpu_count(), initializer=torch.set_num_threads, initargs=(1,)) as threads:
+    with ThreadPoolExecutor(usable_cores(), initializer=torch.set_num_threads, initargs=(1,)) as threads:
         try:
             for batch, vectors in progress(threads.map(embed, batches), "embedding sentences", len(batches)):
                 embedded[batch] = vectors

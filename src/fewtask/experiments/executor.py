@@ -20,7 +20,8 @@ from typing import Any, Protocol
 
 from fewtask.errors import FewtaskError, StoppedError
 from fewtask.experiments.progress import GridProgress
-from fewtask.experiments.worker import THREAD_VARIABLES, Job, run_one
+from fewtask.experiments.worker import Job, run_one
+from fewtask.threads import one_thread, usable_cores
 
 RETRIES = 2
 SAVING_SECONDS = 60.0
@@ -43,25 +44,6 @@ class Executor(Protocol):
 
     def execute(self, jobs: Sequence[Job], progress: GridProgress) -> list[Failure]:
         """Carries out all jobs and returns those that failed."""
-
-
-def usable_cores() -> int:
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
-@contextlib.contextmanager
-def one_thread() -> Iterator[None]:
-    """Within the block, processes that are started compute with one thread, from torch's import on."""
-    before = {name: os.environ.get(name) for name in THREAD_VARIABLES}
-    os.environ.update(dict.fromkeys(THREAD_VARIABLES, "1"))
-    try:
-        yield
-    finally:
-        for name, value in before.items():
-            if value is None:
-                os.environ.pop(name, None)
-            else:
-                os.environ[name] = value
 
 
 @dataclass
@@ -110,7 +92,7 @@ class LocalExecutor:
     def _start(self, job: Job, attempt: int) -> _Running:
         ours, theirs = self.context.Pipe(duplex=False)
         process = self.context.Process(target=_work, args=(job, theirs), name=job.run.stem)
-        with one_thread(), _deaf():
+        with one_thread(), _ignoring_ctrl_c():
             process.start()
         theirs.close()
         return _Running(job, process, ours, attempt)
@@ -160,7 +142,7 @@ class LocalExecutor:
 
 
 @contextlib.contextmanager
-def _deaf() -> Iterator[None]:
+def _ignoring_ctrl_c() -> Iterator[None]:
     """Processes started within the block do not hear Ctrl-C until they ask to."""
     if threading.current_thread() is not threading.main_thread():
         yield

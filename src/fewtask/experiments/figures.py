@@ -12,20 +12,20 @@ from typing import Any
 
 import numpy as np
 
+from fewtask import plotting
 from fewtask.errors import RunError
 from fewtask.experiments.grid import Changes, cell_settings
 from fewtask.experiments.ledger import Ledger
 from fewtask.experiments.render import csv_text
 from fewtask.experiments.summary import collect, summarise
 from fewtask.experiments.tables import Experiment
-from fewtask.training.files import write_text
+from fewtask.files import write_text
 
 OKABE_ITO = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#F0E442", "#000000")
 DASHES = ("-", "--", "-.", ":", (0, (5, 1)), "-", "--", "-.")
 MARKERS = ("o", "s", "^")
 PARENT_COLOURS = {(0, 1): "#56B4E9", (0, 2): "#E69F00", (1, 2): "#CC79A7"}
 ORIGINAL_COLOURS = ("#0072B2", "#D55E00", "#009E73")
-DOTS_PER_INCH = 200
 FEW_POINTS = 12
 
 
@@ -43,32 +43,10 @@ def draw(
         raise RunError(f"the ledger in {ledger.folder} has no run of '{experiment.name}' yet: nothing to draw")
     write_text(out / f"{experiment.name}.csv", csv_text(rows))
     written = [out / f"{experiment.name}.csv"]
-    pyplot = _pyplot()
-    style = {
-        "font.size": 9,
-        "axes.spines.top": False,
-        "axes.spines.right": False,
-        "pdf.fonttype": 42,
-        "svg.fonttype": "none",
-    }
-    with pyplot.rc_context(style):
-        figure = paint(pyplot)
-        for ending in ("png", "pdf"):
-            figure.savefig(out / f"{experiment.name}.{ending}", dpi=DOTS_PER_INCH, bbox_inches="tight")
-            written.append(out / f"{experiment.name}.{ending}")
-        pyplot.close(figure)
+    pictures = [out / f"{experiment.name}.{ending}" for ending in ("png", "pdf")]
+    plotting.draw(paint, *pictures)
+    written += pictures
     return written
-
-
-def _pyplot() -> Any:
-    try:
-        import matplotlib
-    except ImportError as error:
-        raise RunError('figures need matplotlib: pip install "fewtask[figures]"') from error
-    matplotlib.use("Agg")
-    from matplotlib import pyplot
-
-    return pyplot
 
 
 Rows = list[dict[str, Any]]

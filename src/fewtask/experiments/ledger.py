@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from fewtask.errors import FewtaskError, RunError
+from fewtask.files import one_line_each, read_json, write_text
 from fewtask.methods import get_method
 from fewtask.settings import RunSettings, digest, from_dict, identity
-from fewtask.training.files import one_line_each, read_json, write_text
 
 
 def run_digest(settings: RunSettings) -> str:

@@ -14,15 +14,16 @@ from collections.abc import Sequence
 from typing import Any
 
 from fewtask.errors import FewtaskError, RunError
-from fewtask.experiments.executor import RETRIES, Failure, InterruptedGridError, one_thread, usable_cores
+from fewtask.experiments.executor import RETRIES, Failure, InterruptedGridError
 from fewtask.experiments.grid import complete
 from fewtask.experiments.ledger import Ledger
 from fewtask.experiments.progress import GridProgress
-from fewtask.experiments.worker import THREAD_VARIABLES, Job, run_one
+from fewtask.experiments.worker import Job, run_one
+from fewtask.threads import THREAD_VARIABLES, one_thread, usable_cores
 
 OBJECT_STORE_BYTES = 100 * 1024 * 1024
 SAVING_SECONDS = 20.0
-KNOCK_SECONDS = 10.0
+ANSWER_SECONDS = 10.0
 
 
 class RayExecutor:
@@ -64,7 +65,7 @@ class RayExecutor:
         except ImportError as error:
             raise RunError('--executor ray needs the package ray: pip install "fewtask[ray]"') from error
         if self.address:
-            _knock(self.address)
+            _check_answers(self.address)
         threads = dict.fromkeys(THREAD_VARIABLES, "1")
         try:
             if self.address:
@@ -120,13 +121,13 @@ class RayExecutor:
             _, references = ray.wait(references, num_returns=len(references), timeout=1.0)
 
 
-def _knock(address: str) -> None:
+def _check_answers(address: str) -> None:
     """Ray tries an address that does not answer for minutes; this takes seconds."""
     host, colon, port = address.removeprefix("ray://").rpartition(":")
     if not colon or not port.isdigit():
         return
     try:
-        socket.create_connection((host.strip("[]"), int(port)), timeout=KNOCK_SECONDS).close()
+        socket.create_connection((host.strip("[]"), int(port)), timeout=ANSWER_SECONDS).close()
     except OSError as error:
         raise RunError(f"no Ray cluster answers at {address} ({error}): is it running?") from error
 

@@ -12,7 +12,7 @@ from rich.table import Table
 
 from fewtask.experiments.statistics import Mean
 from fewtask.experiments.summary import CellResult, Summary
-from fewtask.training.files import write_text
+from fewtask.files import write_text
 
 LEGEND = (
     "Accuracy in percent (seeds done), ± half of the 95 % interval: over seeds by Student's t; "

@@ -21,8 +21,8 @@ from typing import Any
 
 import numpy as np
 
+from fewtask.changes import flat, nested
 from fewtask.errors import RunError, SettingsError
-from fewtask.experiments.changes import flat, nested
 from fewtask.experiments.grid import Cell, Changes
 from fewtask.experiments.summary import CellResult, Summary
 from fewtask.experiments.tables import Experiment, method_title

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
 
-from fewtask.evaluation import half_width
 from fewtask.record import episode_accuracies
+from fewtask.statistics import half_width, student_half_width
 
 Basis = Literal["seeds", "episodes"]
-LEVEL = 0.95
 
 
 @dataclass(frozen=True)
@@ -28,15 +26,6 @@ class Mean:
     interval: float
     seeds: int
     basis: Basis
-
-
-def student_half_width(values: Sequence[float]) -> float:
-    """Half of the 95 % interval of the mean of a few values: 12.7 standard errors of two, 2.78 of five."""
-    from scipy import stats
-
-    count = len(values)
-    error = float(np.std(values, ddof=1)) / math.sqrt(count)
-    return float(stats.t.ppf(0.5 + LEVEL / 2, count - 1)) * error
 
 
 def over_seeds(records: Mapping[int, dict[str, Any]], split: str = "test") -> Mean | None:

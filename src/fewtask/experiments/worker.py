@@ -16,8 +16,6 @@ from fewtask.experiments.grid import PlannedRun, complete
 from fewtask.experiments.ledger import Ledger
 from fewtask.locks import alone
 
-THREAD_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMEXPR_NUM_THREADS")
-
 
 @dataclass(frozen=True)
 class Job:

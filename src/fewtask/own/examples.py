@@ -18,7 +18,7 @@ import numpy as np
 from fewtask.datasets.rainbow import paint
 from fewtask.errors import DataError
 from fewtask.features.images import pillow
-from fewtask.training.files import write_atomically, write_text
+from fewtask.files import write_atomically, write_text
 
 SHOWN, ASKED = 5, 40
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from fewtask.changes import flat
 from fewtask.errors import RunError
-from fewtask.experiments.changes import flat
 from fewtask.experiments.grid import cell_settings
 from fewtask.experiments.render import duration
 from fewtask.experiments.statistics import Mean

@@ -11,8 +11,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from fewtask.changes import flat, nested
 from fewtask.errors import FewtaskError
-from fewtask.experiments.changes import flat, nested
 from fewtask.experiments.grid import Cell, Changes, cell_settings
 from fewtask.experiments.ledger import Ledger, run_digest
 from fewtask.experiments.tables import COMPARED, PAPER, Experiment, experiment_names, get_experiment, narrow

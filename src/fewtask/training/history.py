@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from fewtask.errors import RunError
-from fewtask.training.files import write_text
+from fewtask.files import write_text
 
 
 class History:

@@ -20,9 +20,9 @@ from torch.optim import Optimizer
 from torch.optim.lr_scheduler import LambdaLR
 
 from fewtask.errors import DamagedError, RunError
+from fewtask.files import read_tensors, write_tensors
 from fewtask.methods import Method
 from fewtask.sampler import EpisodeSampler
-from fewtask.training.files import read_tensors, write_tensors
 
 
 @dataclass
