@@ -344,3 +344,15 @@ def test_fewer_classes_of_a_pool_and_numbers_that_cannot_be() -> None:
     for tasks, rows in ((1, None), (7, None), (None, 0)):
         with pytest.raises(TaskError, match=r"train_tasks is|train_rows is"):
             pool.fewer(tasks, rows, 0)
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), float("-inf")])
+@pytest.mark.parametrize("both", [False, True])
+def test_rows_that_are_not_finite_are_found_by_row_and_column(value: float, both: bool) -> None:
+    rows = torch.ones(12, 5)
+    rows[7, 3] = value
+    # Infinities of both signs cancel in no sum.
+    rows[9, 1] = -value if both else 1.0
+    with pytest.raises(TaskError, match=rf"row 7, column 3 holds {value}, and {2 if both else 1} of 12 rows"):
+        TaskPool.fixed(rows, {"task": {"a": range(6), "b": range(6, 12)}})
+    TaskPool.fixed(rows.nan_to_num(), {"task": {"a": range(6), "b": range(6, 12)}})

@@ -88,6 +88,7 @@ class TaskPool:
             made.append(Task(task, tuple(range(first, len(names)))))
         if not made:
             raise TaskError("a pool needs at least one task")
+        check_finite(torch.as_tensor(rows))
         return cls(torch.as_tensor(rows), tuple(names), tuple(class_rows), tuple(made), scale, groups)
 
     @classmethod
@@ -237,3 +238,21 @@ class TaskPool:
         if self.groups is not None:
             sha.update(np.ascontiguousarray(self.groups).data)
         return sha.hexdigest()[:16]
+
+
+def check_finite(rows: Tensor) -> None:
+    """Refuses NaN and infinity by row and column: in training they would be a loss that is NaN, blamed on its rate."""
+    if not rows.is_floating_point():
+        return
+    # The sum is finite exactly where all are, but for an overflow: cheaper than a mask as large as the rows.
+    if torch.isfinite(rows.sum(dtype=torch.float64)):
+        return
+    flat = rows.reshape(len(rows), -1)
+    wrong = torch.nonzero(~torch.isfinite(flat))
+    if len(wrong):
+        row, column = wrong[0].tolist()
+        count = len(torch.unique(wrong[:, 0]))
+        raise TaskError(
+            f"row {row}, column {column} holds {flat[row, column].item()}, and {count} of {len(rows)} rows hold NaN or "
+            "infinity: leave such rows out or fill them"
+        )

@@ -110,14 +110,14 @@ def _properties() -> tuple[list[str], dict[str, np.ndarray]]:
     """SMILES of 1,200 molecules that RDKit carries, and what it computes of them."""
     try:
         from rdkit import Chem, RDConfig, rdBase
-        from rdkit.Chem import Crippen, rdMolDescriptors
+        from rdkit.Chem import rdMolDescriptors
     except ImportError as error:
         raise DataError('molecules are read with RDKit: pip install "fewtask[chem]"') from error
     source = Path(RDConfig.RDDataDir) / "NCI" / "first_5K.smi"
     if not source.is_file():
         raise DataError("this RDKit comes without its folder Data/NCI: install RDKit with pip, or try another example")
     functions: dict[str, Callable[[Any], float]] = {
-        "lipophilic": Crippen.MolLogP,
+        "lipophilic": lambda molecule: rdMolDescriptors.CalcCrippenDescriptors(molecule)[0],
         "polar": rdMolDescriptors.CalcTPSA,
         "flexible": rdMolDescriptors.CalcNumRotatableBonds,
         "aromatic": rdMolDescriptors.CalcNumAromaticRings,
@@ -125,7 +125,7 @@ def _properties() -> tuple[list[str], dict[str, np.ndarray]]:
         "acceptors": rdMolDescriptors.CalcNumHBA,
         "saturated": rdMolDescriptors.CalcFractionCSP3,
         "heavy": rdMolDescriptors.CalcExactMolWt,
-        "refractivity": Crippen.MolMR,
+        "refractivity": lambda molecule: rdMolDescriptors.CalcCrippenDescriptors(molecule)[1],
     }
     texts, values = [], []
     with rdBase.BlockLogs():
