@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from fewtask.episodes import Episode
     from fewtask.evaluation import evaluate
     from fewtask.hypergradient import hypergradient
+    from fewtask.learner import FewShotClassifier, MetaLearner
     from fewtask.methods import make_method
     from fewtask.pool import Dataset, TaskPool
     from fewtask.presets import load_preset
@@ -21,6 +22,8 @@ _PLACES = {
     "Dataset": "fewtask.pool",
     "Episode": "fewtask.episodes",
     "EpisodeSampler": "fewtask.sampler",
+    "FewShotClassifier": "fewtask.learner",
+    "MetaLearner": "fewtask.learner",
     "RunSettings": "fewtask.settings",
     "TaskPool": "fewtask.pool",
     "draw_episodes": "fewtask.protocol",
@@ -38,6 +41,8 @@ __all__ = [
     "Dataset",
     "Episode",
     "EpisodeSampler",
+    "FewShotClassifier",
+    "MetaLearner",
     "RunSettings",
     "TaskPool",
     "__version__",

@@ -28,6 +28,10 @@ class DataError(FewtaskError):
     """Raw or prepared data are missing, damaged or not in the publisher's form."""
 
 
+class InputError(FewtaskError, ValueError):
+    """Arrays or frames that a classifier cannot use; a ValueError too, as scikit-learn's tools expect."""
+
+
 class RunError(FewtaskError):
     """A run folder cannot be read, written or continued."""
 

@@ -22,6 +22,8 @@ from fewtask.protocol import EpisodeList, selection_episodes
 from fewtask.statistics import half_width
 
 ROWS_AT_ONCE = 1024
+VALUES_AT_ONCE = 2**22
+"""Of large images fewer rows: a convolution makes ten times as many numbers of them."""
 EPISODES_AT_ONCE = 50
 
 
@@ -53,10 +55,15 @@ class Score:
         return values
 
 
+def rows_at_once(input_shape: tuple[int, ...]) -> int:
+    """How many rows of a shape are embedded in one pass."""
+    return max(1, min(ROWS_AT_ONCE, VALUES_AT_ONCE // max(1, math.prod(input_shape))))
+
+
 @torch.no_grad()
 def embed_rows(method: Method, pool: TaskPool, index: np.ndarray) -> Tensor:
     """Embeddings of the given rows, [M, D]."""
-    chunks = np.array_split(index, max(1, math.ceil(len(index) / ROWS_AT_ONCE)))
+    chunks = np.array_split(index, max(1, math.ceil(len(index) / rows_at_once(pool.input_shape))))
     return torch.cat([method.embed(pool.gather(chunk)) for chunk in chunks])
 
 

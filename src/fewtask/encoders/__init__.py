@@ -8,6 +8,7 @@ from fewtask.encoders.base import Encoder
 from fewtask.encoders.conv4 import conv4
 from fewtask.encoders.electra import electra
 from fewtask.encoders.mlp import mlp, text_head
+from fewtask.encoders.own import own
 from fewtask.encoders.residual_mlp import residual_mlp
 from fewtask.errors import unknown
 from fewtask.settings import EncoderSettings
@@ -18,6 +19,7 @@ ENCODERS: dict[str, Callable[[EncoderSettings, tuple[int, ...]], Encoder]] = {
     "conv4": conv4,
     "electra": electra,
     "mlp": mlp,
+    "own": own,
     "residual-mlp": residual_mlp,
     "text-head": text_head,
 }

@@ -1,0 +1,205 @@
+"""How good is it on tasks that it has not learned from? By number of examples, beside what needs no training.
+
+Accuracy, area under the ROC curve and calibration error of the model, of untrained centroids and of logistic
+regression, all on the same episodes of the held-out tasks.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from fewtask.datasets.base import Progress, quiet
+from fewtask.errors import TaskError
+from fewtask.evaluation import prepare
+from fewtask.files import write_text
+from fewtask.learner.calibration import SHOTS, Calibration, cross_fitted, distance_limit, fit_temperature
+from fewtask.learner.voting import Judgement, judge_episodes, tempered
+from fewtask.methods import Method, make_method
+from fewtask.own.baselines import logistic_episodes
+from fewtask.own.measures import accuracies, areas, calibration_error
+from fewtask.plotting import draw, method_colour
+from fewtask.pool import Pools, TaskPool
+from fewtask.protocol import EpisodeList, draw_episodes
+from fewtask.settings import update
+from fewtask.statistics import half_width
+
+EPISODES = 200
+MOST_QUERIES = 15
+CENTROID, LOGISTIC = "centroid", "logistic regression"
+
+
+@dataclass(frozen=True)
+class Line:
+    """A method with so many examples of each class: means over episodes, and half of their 95 % intervals."""
+
+    shot: int
+    method: str
+    accuracy: float
+    accuracy_interval: float
+    auc: float
+    auc_interval: float
+    calibration_error: float
+    episodes: int
+
+
+@dataclass(frozen=True)
+class HeldOut:
+    """Accuracy by shot, and what was learned about sureness on the way."""
+
+    lines: tuple[Line, ...]
+    calibration: Calibration
+    tasks: tuple[str, ...]
+    way: int
+
+    def table(self) -> str:
+        """CSV, a line for each shot and method."""
+        text = io.StringIO()
+        writer = csv.DictWriter(text, list(Line.__dataclass_fields__), lineterminator="\n")
+        writer.writeheader()
+        for line in self.lines:
+            writer.writerow({k: round(v, 5) if isinstance(v, float) else v for k, v in asdict(line).items()})
+        return text.getvalue()
+
+    def markdown(self) -> list[str]:
+        """The same for the run's card."""
+        where = f"the held-out task{'s' if len(self.tasks) > 1 else ''} {', '.join(self.tasks)}, {self.way} classes"
+        lines = ["## How sure can you be?", "", f"On {where}, by labelled examples of each class:", ""]
+        lines += ["| examples | | accuracy % | AUC % | calibration error |", "|---:|---|---:|---:|---:|"]
+        lines += [
+            f"| {x.shot} | {x.method} | {100 * x.accuracy:.1f} ± {100 * x.accuracy_interval:.1f} | "
+            f"{100 * x.auc:.1f} ± {100 * x.auc_interval:.1f} | {x.calibration_error:.3f} |"
+            for x in self.lines
+        ]
+        return [
+            *lines,
+            "",
+            "The intervals are over episodes of these tasks, and do not speak of other tasks. Centroids and the model "
+            "are calibrated on the other held-out tasks, logistic regression is as scikit-learn gives it.",
+            "",
+        ]
+
+
+def assess(
+    members: tuple[Method, ...],
+    pools: Pools,
+    *,
+    name: str,
+    seed: int = 0,
+    episodes: int = EPISODES,
+    baselines: bool = True,
+    progress: Progress = quiet,
+) -> HeldOut:
+    """Scores the members, voting, on the test tasks, or on the validation tasks where there are none.
+
+    The calibration is that of the validation tasks: it belongs to the model, and test tasks are only looked at.
+    """
+    wanted = sorted({*SHOTS, members[0].settings.episode.shot})
+    plans = [held_out_episodes(pools.selection, shot, seed, episodes) for shot in possible(pools.selection, wanted)]
+    validation = [judge_episodes(members, pools.selection, plan, progress, said(name, plan)) for plan in plans]
+    calibration = calibrate(plans, validation)
+    held_out = pools.test if pools.test is not None else pools.selection
+    judged = list(zip(plans, validation))
+    if pools.test is not None:
+        plans = [held_out_episodes(held_out, shot, seed, episodes) for shot in possible(held_out, wanted)]
+        judged = [(plan, judge_episodes(members, held_out, plan, progress, said(name, plan))) for plan in plans]
+    rows: list[Line] = []
+    untrained = _centroid(members[0], pools) if baselines else None
+    for plan, found in judged:
+        # Test tasks took no part in the calibration; validation tasks did, each is calibrated by the others.
+        ours = (
+            tempered(found.log_probabilities, calibration.temperature(np.array([plan.shot])))
+            if pools.test is not None
+            else cross_fitted(found.log_probabilities, plan.tasks)
+        )
+        rows.append(_line(plan.shot, name, ours))
+        if untrained is not None:
+            found = judge_episodes((untrained,), held_out, plan)
+            rows.append(_line(plan.shot, CENTROID, cross_fitted(found.log_probabilities, plan.tasks)))
+            rows.append(_line(plan.shot, LOGISTIC, logistic_episodes(held_out, plan, progress)))
+    names = held_out.class_names if held_out.is_class_pool else [task.name for task in held_out.tasks]
+    return HeldOut(tuple(rows), calibration, tuple(names), held_out_way(held_out))
+
+
+def calibrate(plans: Sequence[EpisodeList], judged: Sequence[Judgement]) -> Calibration:
+    """A temperature and a limit of distance for each shot, from episodes of held-out tasks."""
+    return Calibration(
+        {plan.shot: fit_temperature(found.log_probabilities) for plan, found in zip(plans, judged)},
+        {plan.shot: distance_limit(found.distances) for plan, found in zip(plans, judged)},
+    )
+
+
+def possible(pool: TaskPool, shots: Sequence[int]) -> list[int]:
+    """Those numbers of examples that leave every class of a pool a row to ask about."""
+    return [shot for shot in shots if shot < int(pool.sizes.min())]
+
+
+def said(name: str, plan: EpisodeList) -> str:
+    return f"{name} with {plan.shot} example{'s' if plan.shot > 1 else ''}"
+
+
+def held_out_episodes(pool: TaskPool, shot: int, seed: int, episodes: int) -> EpisodeList:
+    """Episodes with as many queries as every class can give, of all the classes that every task has."""
+    query = min(MOST_QUERIES, int(pool.sizes.min()) - shot)
+    if query < 1:
+        raise TaskError(f"a class of {pool.sizes.min()} rows cannot give {shot} examples and a query: lower the shot")
+    return draw_episodes(pool, episodes, held_out_way(pool), shot, query, seed + shot)
+
+
+def held_out_way(pool: TaskPool) -> int:
+    """Classes of an episode: all that the smallest task has, of a class pool five."""
+    smallest = int(pool.task_counts.min())
+    return min(5, smallest) if pool.is_class_pool else smallest
+
+
+def _centroid(like: Method, pools: Pools) -> Method:
+    """Untrained centroids of the same rows, prepared as meta-validation prefers."""
+    shape = pools.input_shape
+    # Its encoder is never used: one that takes any shape.
+    settings = update(like.settings, {"method": "centroid", "encoder": {"name": "mlp", "width": 1}})
+    with torch.random.fork_rng(devices=[]):
+        method = make_method(settings, shape).to(pools.train.rows.device)
+    prepare(method, pools)
+    return method.eval()
+
+
+def _line(shot: int, method: str, log_probabilities: np.ndarray) -> Line:
+    right, area = accuracies(log_probabilities), areas(log_probabilities)
+    error = calibration_error(log_probabilities)
+    return Line(
+        shot, method, float(right.mean()), half_width(right), float(area.mean()), half_width(area), error, len(right)
+    )
+
+
+def write_held_out(found: HeldOut, folder: Path) -> None:
+    """held-out.csv and, where matplotlib is there, held-out.png."""
+    write_text(folder / "held-out.csv", found.table())
+    if find_spec("matplotlib") is not None:
+        draw(lambda plt: paint(found, plt), folder / "held-out.png")
+
+
+def paint(found: HeldOut, plt: Any) -> Any:
+    """Accuracy, AUC and calibration error by shot, a curve a method."""
+    figure, panels = plt.subplots(1, 3, figsize=(10, 3.2), layout="constrained")
+    measures = (("accuracy", "accuracy"), ("auc", "AUC"), ("calibration_error", "calibration error"))
+    for panel, (measure, title) in zip(panels, measures):
+        for method in dict.fromkeys(line.method for line in found.lines):
+            own = [line for line in found.lines if line.method == method]
+            values = [getattr(line, measure) for line in own]
+            errors = [getattr(line, f"{measure}_interval", 0.0) for line in own]
+            style = {"color": method_colour(method), "marker": "o", "markersize": 4, "capsize": 2}
+            panel.errorbar([line.shot for line in own], values, errors, label=method, **style)
+        panel.set(xscale="log", xlabel="labelled examples a class", title=title)
+        shots = sorted({line.shot for line in found.lines})
+        panel.set_xticks(shots, [str(shot) for shot in shots])
+        panel.minorticks_off()
+    panels[0].legend()
+    return figure

@@ -1,0 +1,65 @@
+"""Several trained methods as one: they vote by the mean of their log-probabilities, each in its own embedding."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from fewtask.datasets.base import Progress, quiet
+from fewtask.evaluation import embed_rows
+from fewtask.methods import Method
+from fewtask.methods.adapted import Adapted
+from fewtask.pool import TaskPool
+from fewtask.protocol import EpisodeList
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """What is said of M queries: log-probabilities [M, K], and distances [M] to the nearest prototype."""
+
+    log_probabilities: np.ndarray
+    distances: np.ndarray
+
+
+@torch.no_grad()
+def vote(adapted: Sequence[Adapted], queries: Sequence[Tensor]) -> Judgement:
+    """The members' mean; queries [M, ...] as each member embeds them."""
+    log_probabilities, distances = [], []
+    for member, embedded in zip(adapted, queries):
+        log_probabilities.append(torch.log_softmax(member.scores(embedded).double(), dim=-1))
+        distances.append(member.distances(embedded).double())
+    mean = torch.stack(log_probabilities).mean(0)
+    return Judgement(
+        torch.log_softmax(mean, dim=-1).cpu().numpy(),
+        torch.stack(distances).mean(0).cpu().numpy(),
+    )
+
+
+def tempered(log_probabilities: np.ndarray, temperature: float) -> np.ndarray:
+    """Log-probabilities [..., K] made less sure by a temperature above 1, more sure by one below."""
+    scaled = log_probabilities / temperature
+    top = scaled.max(axis=-1, keepdims=True)
+    return scaled - top - np.log(np.exp(scaled - top).sum(axis=-1, keepdims=True))
+
+
+def judge_episodes(
+    members: Sequence[Method], pool: TaskPool, episodes: EpisodeList, progress: Progress = quiet, what: str = "episodes"
+) -> Judgement:
+    """Each episode of a list as if it were a new task: log-probabilities [E, K * Q, K], distances [E, K * Q]."""
+    used, inverse = np.unique(episodes.rows, return_inverse=True)
+    for member in members:
+        member.eval()
+    embedded = [embed_rows(member, pool, used) for member in members]
+    position = np.asarray(inverse).reshape(episodes.rows.shape)
+    K, shot = episodes.rows.shape[1], episodes.shot
+    labels = torch.arange(K, device=pool.rows.device).repeat_interleave(shot)
+    found = []
+    for rows in progress(position, what, total=len(position)):
+        support, query = rows[:, :shot].reshape(-1), rows[:, shot:].reshape(-1)
+        adapted = [member.adapt(z[support], labels, K) for member, z in zip(members, embedded)]
+        found.append(vote(adapted, [z[query] for z in embedded]))
+    return Judgement(np.stack([j.log_probabilities for j in found]), np.stack([j.distances for j in found]))

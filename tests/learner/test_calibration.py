@@ -1,0 +1,144 @@
+"""Temperatures, votes and limits against hand-made truths."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from synthetic import QUICK, many_tasks, one_task
+
+from fewtask import MetaLearner, draw_episodes
+from fewtask.learner.calibration import Calibration, cross_fitted, effective_shot, fit_temperature
+from fewtask.learner.held_out import assess
+from fewtask.learner.model import Model
+from fewtask.learner.scoring import pool_of
+from fewtask.learner.voting import judge_episodes, tempered
+from fewtask.own.measures import calibration_error, log_loss
+
+
+def too_sure(factor: float, episodes: int = 60, seed: int = 0) -> np.ndarray:
+    """Log-probabilities of queries whose classes are drawn by the honest ones, given `factor` times too sharply.
+
+    A query's class is its place, so honest scores are drawn until their class is the wanted one.
+    """
+    rng = np.random.default_rng(seed)
+    K, Q = 3, 20
+    honest = np.empty((episodes, K * Q, K))
+    for e in range(episodes):
+        for m in range(K * Q):
+            while True:
+                scores = 1.5 * rng.normal(size=K)
+                chances = np.exp(scores) / np.exp(scores).sum()
+                if rng.choice(K, p=chances) == m // Q:
+                    break
+            honest[e, m] = np.log(chances)
+    return tempered(honest, 1 / factor)
+
+
+def test_the_temperature_undoes_what_made_predictions_too_sure() -> None:
+    found = too_sure(4.0)
+    temperature = fit_temperature(found)
+    assert temperature == pytest.approx(4.0, rel=0.1)
+    assert calibration_error(found) > 0.1
+    assert calibration_error(tempered(found, temperature)) < 0.03
+    # The least loss of all temperatures tried.
+    tried = [log_loss(tempered(found, t)) for t in np.geomspace(0.1, 100, 200)]
+    assert log_loss(tempered(found, temperature)) <= min(tried) + 1e-6
+
+
+def test_tempering_changes_sureness_and_nothing_else() -> None:
+    found = too_sure(1.0, episodes=2)
+    for temperature in (0.2, 1.0, 7.0):
+        cooled = tempered(found, temperature)
+        np.testing.assert_allclose(np.exp(cooled).sum(-1), 1.0)
+        assert np.array_equal(cooled.argmax(-1), found.argmax(-1))
+        np.testing.assert_allclose(
+            cooled - cooled.max(-1, keepdims=True), (found - found.max(-1, keepdims=True)) / temperature, atol=1e-9
+        )
+
+
+def test_each_task_is_calibrated_by_the_others() -> None:
+    easy, hard = too_sure(1.0, 10), too_sure(6.0, 10, seed=1)
+    tasks = np.repeat([0, 1], 10)
+    found = cross_fitted(np.concatenate([easy, hard]), tasks)
+    np.testing.assert_allclose(found[:10], tempered(easy, fit_temperature(hard)))
+    np.testing.assert_allclose(found[10:], tempered(hard, fit_temperature(easy)))
+    alone = cross_fitted(easy, np.zeros(10))
+    np.testing.assert_allclose(alone[::2], tempered(easy[::2], fit_temperature(easy[1::2])))
+
+
+def test_shots_between_those_measured_are_interpolated() -> None:
+    calibration = Calibration({1: 8.0, 4: 2.0}, {1: 3.0, 4: 3.0})
+    assert effective_shot(np.array([1, 3])) == pytest.approx(1.5)
+    assert calibration.temperature(np.array([2, 2])) == pytest.approx(4.0)
+    assert calibration.temperature(np.array([1, 1])) == pytest.approx(8.0)
+    assert calibration.temperature(np.array([100, 100])) == pytest.approx(2.0)
+    assert calibration.limit(np.array([2, 2])) == pytest.approx(3.0)
+    assert Calibration().temperature(np.array([5, 5])) == 1.0
+    assert Calibration().limit(np.array([5, 5])) == float("inf")
+    assert Calibration.from_dict(calibration.as_dict()) == calibration
+
+
+def test_members_vote_by_the_mean_of_their_log_probabilities(learner: MetaLearner, tmp_path: Path) -> None:
+    first = learner.fitted_model()
+    other = MetaLearner(steps=10, episodes=10, settings=QUICK, random_state=1).fit(*many_tasks()).fitted_model()
+    both = replace(first, members=(*first.members, *other.members), calibration=Calibration())
+    X, y = one_task(100, 30)
+    labels = (y[:9] == "yes").astype(np.int64)
+    features = both.features(X)
+    each = []
+    for member in both.members:
+        with torch.no_grad():
+            z = member.embed(torch.from_numpy(features)).double().numpy()
+        prototypes = np.stack([z[:9][labels == k].mean(0) for k in (0, 1)])
+        squared = ((z[:, None] - prototypes) ** 2).sum(-1)
+        each.append(-squared - np.log(np.exp(-squared).sum(1, keepdims=True)))
+    mean = (each[0] + each[1]) / 2
+    wanted = np.exp(mean) / np.exp(mean).sum(1, keepdims=True)
+    found = both.adapt(features[:9], labels, 2).judge(features)
+    np.testing.assert_allclose(np.exp(found.log_probabilities), wanted, rtol=1e-4, atol=1e-6)
+    both.save(tmp_path)
+    again = Model.load(tmp_path).adapt(features[:9], labels, 2).judge(features)
+    assert np.array_equal(again.log_probabilities, found.log_probabilities)
+    assert len(list(tmp_path.glob("model-*.safetensors"))) == 2
+
+
+def test_episodes_are_judged_as_new_tasks_are(learner: MetaLearner) -> None:
+    model = learner.fitted_model()
+    X, y, tasks = many_tasks(2, 30)
+    features = model.features(X)
+    pool = pool_of(features, y, tasks, model.scale)
+    plan = draw_episodes(pool, 4, 2, 3, 5, seed=0)
+    found = judge_episodes(model.members, pool, plan)
+    untempered = replace(model, calibration=Calibration())
+    for rows, log_probabilities, distances in zip(plan.rows, found.log_probabilities, found.distances):
+        adapted = untempered.adapt(features[rows[:, :3].reshape(-1)], np.arange(2).repeat(3), 2)
+        wanted = adapted.judge(features[rows[:, 3:].reshape(-1)])
+        np.testing.assert_allclose(log_probabilities, wanted.log_probabilities, rtol=1e-4, atol=1e-5)
+        np.testing.assert_allclose(distances, wanted.distances, rtol=1e-4)
+
+
+def test_rows_from_elsewhere_are_unlike_the_support(learner: MetaLearner) -> None:
+    X, y = one_task(100, 60)
+    classifier = learner.adapt(X[:10], y[:10])
+    assert classifier.unlike_support(X[10:]).mean() < 0.2
+    assert classifier.unlike_support(X[10:] * 50).mean() > 0.8
+
+
+def test_test_tasks_are_looked_at_and_take_no_part_in_the_calibration(learner: MetaLearner) -> None:
+    """With the same tasks as test and validation, sureness differs only by who fitted the temperature."""
+    X, y, tasks = many_tasks(4, 24)
+    features = learner.fitted_model().features(X)
+    dataset = learner.example_[1]
+    pools = dataset.pools(learner.settings_.data)
+    test = pool_of(features, y, tasks, learner.fitted_model().scale)
+    with_test = replace(pools, splits={**pools.splits, "test": test})
+    members = learner.fitted_model().members
+    one = assess(members, pools, name="x", episodes=20, baselines=False)
+    two = assess(members, with_test, name="x", episodes=20, baselines=False)
+    assert one.calibration == two.calibration
+    assert set(two.tasks) == set(tasks)
+    assert set(one.tasks) == {task.name for task in pools.selection.tasks}
