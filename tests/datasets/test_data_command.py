@@ -24,7 +24,7 @@ def test_prepare_prints_counts_and_list_and_verify_then_know_it(
 ) -> None:
     pytest.importorskip("rdkit", reason="RDKit is not installed")
     where = ["--data-dir", str(tmp_path)]
-    assert main(["prepare", "tox21", "--from", str(raw_dir), "--features", "rdkit", *where]) == 0
+    assert main(["prepare", "tox21", "--raw-dir", str(raw_dir), "--features", "rdkit", *where]) == 0
     shown = capsys.readouterr().out
     assert "39,500" in shown
     assert "failed 8" in shown
@@ -54,7 +54,7 @@ def test_preparing_all_goes_on_after_a_failure_and_says_what_failed(
 ) -> None:
     (tmp_path / "empty").mkdir()
     with pytest.raises(DataError, match=r"not prepared: .*metabolism.*nci"):
-        main(["prepare", "all", "--from", str(tmp_path / "empty"), "--data-dir", str(tmp_path / "data")])
+        main(["prepare", "all", "--raw-dir", str(tmp_path / "empty"), "--data-dir", str(tmp_path / "data")])
     shown = capsys.readouterr().out
     assert "rainbow-digits: train 16 tasks" in shown
     assert "cyp1a2_veith.tab" in shown

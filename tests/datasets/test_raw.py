@@ -79,11 +79,11 @@ def test_missing_files_are_listed_with_address_and_flag(tmp_path: Path) -> None:
     assert "a.csv" in message
     assert "b.csv" not in message
     assert "https://example.org/a" in message
-    assert "--from" in message
+    assert "--raw-dir" in message
 
 
 def test_a_file_without_an_address_is_asked_of_the_user(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match=r"own\.csv, which no public address offers.*--from"):
+    with pytest.raises(DataError, match=r"own\.csv, which no public address offers.*--raw-dir"):
         raw.download(source_of(RawFile("own.csv")), tmp_path)
 
 
@@ -142,7 +142,7 @@ def test_a_download_with_the_wrong_checksum_is_refused_and_leaves_no_file(
 def test_without_internet_the_error_names_the_flag(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(raw, "RETRIES", 0)
     source = source_of(RawFile("a.csv", "http://127.0.0.1:9/a.csv"))
-    with pytest.raises(DataError, match=r"could not be downloaded.*--from DIR"):
+    with pytest.raises(DataError, match=r"could not be downloaded.*--raw-dir DIR"):
         raw.download(source, tmp_path / "raw")
 
 

@@ -19,7 +19,7 @@ COMMANDS = {
     "reproduce": "make a table or figure of the paper, running what is missing",
     "report": "make a web page, and a page of results, from the ledger of finished runs",
     "explain": "draw how a learned set function mixes two tasks",
-    "list": "list data sets, methods or presets",
+    "list": "list data sets, methods and presets",
     "data": "list, prepare, verify or show data sets",
     "bench": "measure steps, hyper-updates, sampling and evaluation against a plain transcription of the paper",
 }
@@ -36,6 +36,8 @@ first steps
   fewtask demo                                                        see what it does
   fewtask train rainbow-digits --method protonet --seed 0 --out runs/first
   fewtask evaluate runs/first
+
+TAB completes commands, flags and names after: source <(fewtask --completion bash)      (or zsh; fish reads a file)
 """
 
 
@@ -50,6 +52,11 @@ def main(argv: list[str] | None = None) -> int:
         print(f"fewtask {__version__}")
         return 0
     try:
+        if argv[0] == "--completion":
+            from fewtask.cli.completion import completion_script
+
+            print(completion_script(argv[1] if len(argv) > 1 else "bash", COMMANDS), end="")
+            return 0
         if argv[0] not in COMMANDS:
             raise unknown("command", argv[0], COMMANDS)
         code: int = import_module(f"fewtask.cli.{argv[0]}").main(argv[1:])

@@ -36,7 +36,7 @@ class Prepare:
 
     name: tyro.conf.Positional[str]
     """A data set, or all."""
-    source: Annotated[Path | None, tyro.conf.arg(name="from", metavar="DIR")] = None
+    raw_dir: DataDir = None
     """Folder of the publisher's files, which is only read; unset: FEWTASK_RAW, or a download."""
     data_dir: DataDir = None
     """Folder of prepared data; unset: FEWTASK_DATA, or the user's cache folder."""
@@ -64,7 +64,7 @@ class Show:
     """A data set of images."""
     out: Annotated[Path | None, tyro.conf.arg(metavar="FILE.png")] = None
     """Image file to write; unset: NAME.png in this folder."""
-    source: Annotated[Path | None, tyro.conf.arg(name="from", metavar="DIR")] = None
+    raw_dir: DataDir = None
     """Folder of the publisher's files, if the data set is not prepared yet."""
     data_dir: DataDir = None
     """Folder of prepared data; unset: FEWTASK_DATA, or the user's cache folder."""
@@ -127,7 +127,7 @@ def prepare(command: Prepare, console: Console) -> None:
     from fewtask.datasets import cache
 
     data = DataSettings(features=command.features)
-    where: dict[str, Any] = {"data_dir": command.data_dir, "raw_dir": command.source, "progress": progress_on(console)}
+    where: dict[str, Any] = {"data_dir": command.data_dir, "raw_dir": command.raw_dir, "progress": progress_on(console)}
     if command.name != "all":
         manifest = cache.prepare(command.name, data, **where)
         console.print(counts_table(cache.load_dataset(command.name, data, **where)))
@@ -177,7 +177,7 @@ def show(command: Show, console: Console) -> None:
         command.name,
         DataSettings(),
         data_dir=command.data_dir,
-        raw_dir=command.source,
+        raw_dir=command.raw_dir,
         progress=progress_on(console),
     )
     out = command.out or Path(f"{command.name}.png")

@@ -1,6 +1,6 @@
 """Where the publishers' files are: in a folder that the user names, or downloaded once with pooch.
 
-A raw folder holds one sub-folder a data set, and is only ever read. `--from DIR` may also name the data set's
+A raw folder holds one sub-folder a data set, and is only ever read. `--raw-dir DIR` may also name the data set's
 own folder.
 """
 
@@ -51,7 +51,7 @@ def named_folder(raw_dir: Path | None) -> Path | None:
 def locate(source: Source, named: Path) -> Path:
     """The data set's folder in or at the folder that the user named; nothing is written there."""
     if not named.is_dir():
-        raise DataError(f"{named} is not a folder: name the folder of the publisher's files with --from DIR")
+        raise DataError(f"{named} is not a folder: name the folder of the publisher's files with --raw-dir DIR")
     inside = named / source.folder
     if not missing_files(source, inside):
         return inside
@@ -62,7 +62,7 @@ def locate(source: Source, named: Path) -> Path:
     missing = missing_files(source, tried)
     raise DataError(
         f"'{source.name}' needs files that {tried} lacks: {_listed(missing)}; get them from "
-        f"{_publisher(missing)} and name the folder with --from DIR or {RAW_VARIABLE}"
+        f"{_publisher(missing)} and name the folder with --raw-dir DIR or {RAW_VARIABLE}"
     )
 
 
@@ -80,7 +80,7 @@ def download(source: Source, folder: Path) -> None:
     if homeless:
         raise DataError(
             f"'{source.name}' needs {_listed(homeless)}, which no public address offers: name the folder "
-            f"that holds the publisher's files with --from DIR or {RAW_VARIABLE}"
+            f"that holds the publisher's files with --raw-dir DIR or {RAW_VARIABLE}"
         )
     for url in dict.fromkeys(file.url for file in missing if file.url):
         files = [file for file in missing if file.url == url]
@@ -101,7 +101,7 @@ def _fetch(source: Source, url: str, known_hash: str | None, folder: Path, name:
     except ImportError as error:
         raise DataError(
             f"downloading '{source.name}' needs pooch: pip install \"fewtask[data]\", or name a folder "
-            "of its files with --from DIR"
+            "of its files with --raw-dir DIR"
         ) from error
     pooch.get_logger().setLevel("ERROR")
     target = folder / name
@@ -126,7 +126,7 @@ def _fetch(source: Source, url: str, known_hash: str | None, folder: Path, name:
     except ValueError as error:
         raise DataError(
             f"the file at {url} does not have the checksum {known_hash} that '{source.name}' expects: try "
-            "again, or name a folder of the publisher's files with --from DIR"
+            "again, or name a folder of the publisher's files with --raw-dir DIR"
         ) from error
     finally:
         shutil.rmtree(work, ignore_errors=True)
@@ -136,7 +136,7 @@ def _fetch(source: Source, url: str, known_hash: str | None, folder: Path, name:
 def _not_downloaded(source: Source, url: str, error: Exception) -> DataError:
     return DataError(
         f"'{source.name}' could not be downloaded from {url} ({type(error).__name__}): with no internet, "
-        f"name a folder of the publisher's files with --from DIR or {RAW_VARIABLE}"
+        f"name a folder of the publisher's files with --raw-dir DIR or {RAW_VARIABLE}"
     )
 
 
