@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from sklearn.linear_model import LogisticRegression
 from torch import Tensor
 
 from fewtask.encoders.normalisation import EpisodeBatchNorm
@@ -81,6 +82,10 @@ def one_at_a_time(method: Method, pool: TaskPool, episodes: EpisodeList) -> tupl
                 layer.running_var *= (len(target) - 1) / len(target)
                 layer.eval()
             scores = [scores_of_rows(model, q) for q in query]
+        elif model.name == "logistic":
+            known = LogisticRegression(tol=1e-10, max_iter=20_000)
+            known.fit(torch.cat(support).flatten(1).double().numpy(), np.arange(K).repeat(shot))
+            scores = [torch.from_numpy(known.predict_log_proba(q.flatten(1).double().numpy())) for q in query]
         else:
             prototypes = [model.features(s).mean(0) for s in support]
             scores = [

@@ -21,6 +21,7 @@ METHOD_COLOURS = {
     "metareg": "#56B4E9",
     "protonet-st": "#E69F00",
     "centroid": "#7F7F7F",
+    "logistic": "#BBBBBB",
     "mean-interpolation": "#8C564B",
     "fomaml": "#332288",
     "fomaml-mlti": "#117733",

@@ -19,6 +19,7 @@ from fewtask.presets import base_preset, is_path, preset_label, preset_names
 
 METHOD_TITLES = {
     "centroid": "Centroid (untrained)",
+    "logistic": "Logistic regression",
     "protonet": "ProtoNet",
     "metareg": "MetaReg",
     "metamix": "MetaMix",

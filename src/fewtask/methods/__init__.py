@@ -6,6 +6,7 @@ from fewtask.errors import unknown
 from fewtask.methods.base import Method, Step
 from fewtask.methods.centroid import Centroid
 from fewtask.methods.fomaml import FOMAML, FOMAMLWithMetaInterpolation, FOMAMLWithMLTI
+from fewtask.methods.logistic import Logistic
 from fewtask.methods.mean_interpolation import MeanInterpolation
 from fewtask.methods.meta_interpolation import MetaInterpolation
 from fewtask.methods.metamix import MetaMix
@@ -21,6 +22,7 @@ METHODS: dict[str, type[Method]] = {
     method.name: method
     for method in (
         Centroid,
+        Logistic,
         ProtoNet,
         MetaReg,
         MetaMix,
