@@ -19,7 +19,7 @@ from fewtask.experiments.ledger import Ledger
 from fewtask.experiments.render import mean_text
 from fewtask.experiments.statistics import Mean
 from fewtask.experiments.tables import get_experiment, narrow
-from fewtask.experiments.task_map import ORIGINAL, interpolate, project, task_map, task_prototypes
+from fewtask.experiments.task_map import ORIGINAL, project, task_map, task_prototypes
 from fewtask.methods import make_method
 
 
@@ -130,7 +130,7 @@ def test_with_the_mean_as_set_function_an_interpolated_prototype_is_halfway_betw
     supports = [dataset.train.gather(np.arange(12).reshape(4, 3) + start) for start in (0, 500)]
     with torch.no_grad():
         parents = [method.embed(s.flatten(0, 1)).view(4, 3, -1).mean(1) for s in supports]
-        halfway = interpolate(method, supports)
+        halfway = method.interpolated_prototypes(supports)
     torch.testing.assert_close(halfway, (parents[0] + parents[1]) / 2)
 
 
@@ -141,7 +141,7 @@ def test_mlti_interpolates_on_the_line_between_its_parents() -> None:
     supports = [dataset.train.gather(np.arange(12).reshape(4, 3) + start) for start in (0, 500)]
     with torch.no_grad():
         one, two = (method.embed(s.flatten(0, 1)).view(4, 3, -1).mean(1) for s in supports)
-        mixed = interpolate(method, supports)
+        mixed = method.interpolated_prototypes(supports)
     weight = ((mixed - two) * (one - two)).sum() / (one - two).pow(2).sum()
     assert 0 <= float(weight) <= 1
     torch.testing.assert_close(mixed, weight * one + (1 - weight) * two)

@@ -59,6 +59,7 @@ def main(argv: list[str] | None = None) -> int:
             return 0
         if argv[0] not in COMMANDS:
             raise unknown("command", argv[0], COMMANDS)
+        load_plugins(argv)
         code: int = import_module(f"fewtask.cli.{argv[0]}").main(argv[1:])
         return code
     except FewtaskError as error:
@@ -71,3 +72,14 @@ def main(argv: list[str] | None = None) -> int:
         # The reader of a pipe has gone (`fewtask list methods | head`): nothing to say, and no traceback at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
+
+
+def load_plugins(argv: list[str]) -> None:
+    """Loads the scripts of --plugin before flags are read: defaults depend on what they register."""
+    files = [argv[i + 1] for i, word in enumerate(argv[:-1]) if word == "--plugin"]
+    files += [word.partition("=")[2] for word in argv if word.startswith("--plugin=")]
+    if files:
+        from fewtask.plugins import use_plugin
+
+        for file in files:
+            use_plugin(file)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Iterator
-from typing import Any, TypeVar
+from pathlib import Path
+from typing import Annotated, Any, TypeVar
 
 import tyro
 from rich.console import Console
@@ -13,6 +14,8 @@ from rich.progress import track
 from fewtask.errors import SettingsError
 
 T = TypeVar("T")
+PluginFiles = Annotated[tuple[Path, ...], tyro.conf.UseAppendAction, tyro.conf.arg(metavar="FILE.py")]
+"""Type of the flag --plugin, which `fewtask.cli.main` heeds before a command is chosen."""
 PLAIN_WIDTH = 200
 
 

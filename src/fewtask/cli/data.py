@@ -105,7 +105,7 @@ def list_table(data_dir: Path | None) -> Table:
             justify="right" if heading == "size" else "left",
             no_wrap=heading in ("name", "size"),
         )
-    for source in SOURCES.values():
+    for source in SOURCES.working().values():
         found = variants(source, data_dir)
         size = _size(sum(found.values())) if found else "-"
         ready = "built in" if source.prepare is None else f"yes ({', '.join(found)})" if found else "no"
@@ -169,7 +169,7 @@ def show(command: Show, console: Console) -> None:
 
     source = get_source(command.name)
     if source.domain != "image":
-        images = ", ".join(name for name, other in SOURCES.items() if other.domain == "image")
+        images = ", ".join(name for name, other in SOURCES.working().items() if other.domain == "image")
         raise DataError(f"'{source.name}' is made of {source.domain}, not images: data sets of images are {images}")
     from fewtask.datasets.contact_sheet import draw
 

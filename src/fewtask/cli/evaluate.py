@@ -10,7 +10,7 @@ from typing import Annotated, Literal
 import tyro
 from rich.table import Table
 
-from fewtask.cli.common import choose_device, make_console, parse
+from fewtask.cli.common import PluginFiles, choose_device, make_console, parse
 from fewtask.threads import settle_threads
 
 
@@ -29,6 +29,8 @@ class Evaluate:
     """Query rows a class; default the run's own."""
     seed: int | None = None
     """Seed of the list of episodes; default the run's own."""
+    plugin: PluginFiles = ()
+    """Script that registers methods, encoders, set functions, estimators or data sets of its own."""
     device: str = "auto"
     threads: int = 0
     """Threads to compute with; 0: all cores."""

@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 
 import tyro
 
-from fewtask.cli.common import make_console, parse
+from fewtask.cli.common import PluginFiles, make_console, parse
 
 
 @dataclass(frozen=True)
@@ -20,6 +20,8 @@ class Explain:
     out: Path | None = None
     """Image file; default mixing.png in the run's folder. The numbers go beside it as CSV."""
     split: Literal["train", "validation", "test"] = "train"
+    plugin: PluginFiles = ()
+    """Script that registers methods, encoders, set functions, estimators or data sets of its own."""
     rows: int = 6
     """Random pairs of rows for each pair of classes."""
     data_dir: Path | None = None

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import tyro
 from rich.console import Console
 
+from fewtask.cli.common import PluginFiles
 from fewtask.errors import SettingsError
 
 if TYPE_CHECKING:
@@ -44,6 +45,8 @@ class GridFlags:
     """Folder of prepared data (or FEWTASK_DATA)."""
     raw_dir: Path | None = None
     """Folder of publishers' files (or FEWTASK_RAW)."""
+    plugin: PluginFiles = ()
+    """Script that registers methods, encoders, set functions, estimators or data sets of its own."""
     dry_run: bool = False
     """Say what is missing and about how long it takes, and run nothing."""
     run: bool = True

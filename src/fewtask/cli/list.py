@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 import tyro
 from rich.table import Table
 
-from fewtask.cli.common import make_console, parse
+from fewtask.cli.common import PluginFiles, make_console, parse
 
 
 @dataclass(frozen=True)
@@ -17,6 +17,8 @@ class List:
     """List what can be named on the command line: data sets, methods and presets, or one of the three."""
 
     what: Annotated[Literal["all", "datasets", "methods", "presets"], tyro.conf.Positional] = "all"
+    plugin: PluginFiles = ()
+    """Script that registers methods, encoders, set functions, estimators or data sets of its own."""
 
 
 def main(argv: list[str]) -> int:
@@ -33,7 +35,7 @@ def methods_table() -> Table:
     from fewtask.methods import METHODS
 
     table = _table("method", "what it does")
-    for name, method in METHODS.items():
+    for name, method in METHODS.working().items():
         table.add_row(name, method.summary)
     return table
 
@@ -42,7 +44,7 @@ def datasets_table() -> Table:
     from fewtask.datasets import SOURCES
 
     table = _table("data set", "domain", "train / validation / test", "what it is")
-    for source in SOURCES.values():
+    for source in SOURCES.working().values():
         table.add_row(source.name, source.domain, source.splits, source.title)
     return table
 

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import tyro
 
-from fewtask.cli.common import choose_device, make_console, parse, progress_on
+from fewtask.cli.common import PluginFiles, choose_device, make_console, parse, progress_on
 from fewtask.errors import SettingsError
 from fewtask.presets import is_path, load_preset, preset_label, preset_names
 from fewtask.settings import RunSettings
@@ -37,6 +37,8 @@ class Train:
     """Evaluate on meta-test at the end."""
     ledger: Path | None = None
     """Also put the record into this ledger, beside those of grids: tables and `fewtask compare` find it there."""
+    plugin: PluginFiles = ()
+    """Script that registers methods, encoders, set functions, estimators or data sets of its own."""
     tensorboard: bool = False
     """Also log to tensorboard/ in the run's folder, live."""
 

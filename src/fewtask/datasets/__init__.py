@@ -12,25 +12,27 @@ from fewtask.datasets.nci import SOURCE as NCI
 from fewtask.datasets.rainbow_digits import SOURCE as RAINBOW_DIGITS
 from fewtask.datasets.rmnist import SOURCE as RMNIST
 from fewtask.datasets.tox21 import SOURCE as TOX21
-from fewtask.errors import unknown
+from fewtask.plugins import Registry
 
-SOURCES: dict[str, Source] = {
-    source.name: source
-    for source in (
-        RAINBOW_DIGITS,
-        METABOLISM,
-        TOX21,
-        NCI,
-        GLUE_SCITAIL,
-        ESC50,
-        RMNIST,
-        MINI_IMAGENET_S,
-        CIFAR100_FS,
-    )
-}
+SOURCES: Registry[Source] = Registry(
+    "data set",
+    "fewtask.datasets",
+    {
+        source.name: source
+        for source in (
+            RAINBOW_DIGITS,
+            METABOLISM,
+            TOX21,
+            NCI,
+            GLUE_SCITAIL,
+            ESC50,
+            RMNIST,
+            MINI_IMAGENET_S,
+            CIFAR100_FS,
+        )
+    },
+)
 
 
 def get_source(name: str) -> Source:
-    if name not in SOURCES:
-        raise unknown("data set", name, SOURCES)
-    return SOURCES[name]
+    return SOURCES.find(name)

@@ -10,23 +10,25 @@ from fewtask.encoders.electra import electra
 from fewtask.encoders.mlp import mlp, text_head
 from fewtask.encoders.own import own
 from fewtask.encoders.residual_mlp import residual_mlp
-from fewtask.errors import unknown
+from fewtask.plugins import Registry
 from fewtask.settings import EncoderSettings
 
 __all__ = ["ENCODERS", "Encoder", "make_encoder"]
 
-ENCODERS: dict[str, Callable[[EncoderSettings, tuple[int, ...]], Encoder]] = {
-    "conv4": conv4,
-    "electra": electra,
-    "mlp": mlp,
-    "own": own,
-    "residual-mlp": residual_mlp,
-    "text-head": text_head,
-}
+ENCODERS: Registry[Callable[[EncoderSettings, tuple[int, ...]], Encoder]] = Registry(
+    "encoder",
+    "fewtask.encoders",
+    {
+        "conv4": conv4,
+        "electra": electra,
+        "mlp": mlp,
+        "own": own,
+        "residual-mlp": residual_mlp,
+        "text-head": text_head,
+    },
+)
 
 
 def make_encoder(settings: EncoderSettings, input_shape: tuple[int, ...]) -> Encoder:
     """An encoder whose input and hidden widths follow the data."""
-    if settings.name not in ENCODERS:
-        raise unknown("encoder", settings.name, ENCODERS)
-    return ENCODERS[settings.name](settings, input_shape)
+    return ENCODERS.find(settings.name)(settings, input_shape)

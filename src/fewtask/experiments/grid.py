@@ -17,18 +17,6 @@ Changes = Mapping[str, Any]
 
 ROUGH_STEP = {"mlp": 0.01, "residual-mlp": 0.01, "text-head": 0.008, "conv4": 0.04, "electra": 2.0}
 """Seconds a step of ProtoNet on one core by encoder, where the ledger does not know better."""
-ROUGH_FACTOR = {
-    "centroid": 0.0,
-    "mlti": 1.5,
-    "metamix": 1.2,
-    "metareg": 1.3,
-    "protonet-st": 2.5,
-    "mean-interpolation": 1.5,
-    "meta-interpolation": 5.0,
-    "fomaml": 10.0,
-    "fomaml-mlti": 14.0,
-    "fomaml-meta-interpolation": 40.0,
-}
 LARGE_IMAGES = {"mini-imagenet-s": 15.0, "rainbow-digits": 0.5}
 
 
@@ -137,7 +125,7 @@ def estimate(runs: Sequence[PlannedRun], ledger: Ledger, workers: int) -> Estima
 
 def rough_pace(settings: RunSettings) -> float:
     """Seconds a step, by rule of thumb."""
-    pace = ROUGH_STEP.get(settings.encoder.name, 0.02) * ROUGH_FACTOR.get(settings.method, 1.0)
+    pace = ROUGH_STEP.get(settings.encoder.name, 0.02) * get_method(settings.method).cost
     if settings.interpolation.pairs == "all" and "meta-interpolation" in settings.method:
         pace *= math.sqrt(settings.episode.shot)
     return pace * LARGE_IMAGES.get(settings.dataset, 1.0)

@@ -19,6 +19,7 @@ from fewtask.experiments.grid import complete
 from fewtask.experiments.ledger import Ledger
 from fewtask.experiments.progress import GridProgress
 from fewtask.experiments.worker import Job, run_one
+from fewtask.plugins import VARIABLE
 from fewtask.threads import THREAD_VARIABLES, one_thread, usable_cores
 
 OBJECT_STORE_BYTES = 100 * 1024 * 1024
@@ -66,14 +67,15 @@ class RayExecutor:
             raise RunError('--executor ray needs the package ray: pip install "fewtask[ray]"') from error
         if self.address:
             _check_answers(self.address)
-        threads = dict.fromkeys(THREAD_VARIABLES, "1")
+        # Scripts of --plugin must lie at the same place on every machine.
+        variables = dict.fromkeys(THREAD_VARIABLES, "1") | {VARIABLE: os.environ.get(VARIABLE, "")}
         try:
             if self.address:
                 ray.init(
                     address=self.address,
                     log_to_driver=False,
                     logging_level=logging.ERROR,
-                    runtime_env={"env_vars": threads},
+                    runtime_env={"env_vars": variables},
                 )
             else:
                 # Workers on this machine have the environment of this process.

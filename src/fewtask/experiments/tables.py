@@ -15,22 +15,10 @@ from typing import Any, Literal
 
 from fewtask.errors import SettingsError, unknown
 from fewtask.experiments.grid import Cell, Changes
+from fewtask.methods import METHODS
 from fewtask.presets import base_preset, is_path, preset_label, preset_names
 
-METHOD_TITLES = {
-    "centroid": "Centroid (untrained)",
-    "logistic": "Logistic regression",
-    "protonet": "ProtoNet",
-    "metareg": "MetaReg",
-    "metamix": "MetaMix",
-    "mlti": "MLTI",
-    "protonet-st": "ProtoNet+ST",
-    "mean-interpolation": "Mean interpolation",
-    "meta-interpolation": "Meta-Interpolation",
-    "fomaml": "FOMAML",
-    "fomaml-mlti": "FOMAML + MLTI",
-    "fomaml-meta-interpolation": "FOMAML + Meta-Interpolation",
-}
+METHOD_TITLES = {name: method.title for name, method in METHODS.working().items()}
 COMPARED = ("protonet", "metareg", "metamix", "mlti", "protonet-st", "meta-interpolation")
 NON_IMAGE = ("metabolism", "tox21", "nci", "glue-scitail", "esc50")
 IMAGE = ("rmnist", "mini-imagenet-s-1shot", "mini-imagenet-s-5shot", "cifar100-fs-1shot", "cifar100-fs-5shot")

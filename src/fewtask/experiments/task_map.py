@@ -14,11 +14,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from fewtask.errors import SettingsError
 from fewtask.methods import Method
-from fewtask.methods.meta_interpolation import MetaInterpolation, set_index
-from fewtask.methods.metric import class_mean, mixing_weight
-from fewtask.methods.mlti import MLTI
+from fewtask.methods.metric import class_mean
 from fewtask.pool import TaskPool
 from fewtask.sampler import EpisodeSampler
 
@@ -42,10 +39,6 @@ class TaskPrototypes:
 @torch.no_grad()
 def task_prototypes(method: Method, pool: TaskPool, interpolated: int = INTERPOLATED) -> list[TaskPrototypes]:
     """The original tasks first, then the interpolated ones, embedded by a trained method."""
-    if not isinstance(method, MLTI | MetaInterpolation):
-        raise SettingsError(
-            f"'{method.settings.method}' does not interpolate tasks: a task map needs a method that does"
-        )
     method.eval()
     e = method.settings.episode
     rng = np.random.default_rng(SEED)
@@ -65,25 +58,10 @@ def task_prototypes(method: Method, pool: TaskPool, interpolated: int = INTERPOL
             first, second = (int(i) for i in rng.permutation(size)[:2])
             pair = [classes[first], rng.permutation(classes[second])]
             supports = [pool.gather(_draw(pool, own, e.shot, rng)) for own in pair]
-            prototypes = interpolate(method, supports)
+            prototypes = method.interpolated_prototypes(supports)
             name = f"{names[first]} + {names[second]}"
             tasks.append(TaskPrototypes(name, prototypes, (first, second), _names(pool, pair)))
     return tasks
-
-
-def interpolate(method: MLTI | MetaInterpolation, supports: Sequence[Tensor]) -> Tensor:
-    """Prototypes [K, D] of the task between two supports [K, N, ...], as the method makes it in training."""
-    way, shot = supports[0].shape[:2]
-    layer = method.settings.interpolation.layer
-    h = [method.encoder.lower(support.flatten(0, 1), layer) for support in supports]
-    if isinstance(method, MetaInterpolation):
-        index = set_index(way, shot, 2, method.settings.interpolation.pairs, h[0].device)
-        mixed = method.merge(torch.cat(h), index)
-    else:
-        weight = mixing_weight(method.settings.mixup.alpha, h[0].device)
-        mixed = weight * h[0] + (1 - weight) * h[1]
-    z = method.encoder.upper(mixed, layer)
-    return class_mean(z.view(1, way, -1, z.shape[-1]))[0]
 
 
 def task_map(method: Method, pool: TaskPool, interpolated: int = INTERPOLATED) -> dict[str, Any]:

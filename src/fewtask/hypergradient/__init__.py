@@ -14,7 +14,6 @@ from typing import Any, Literal
 
 from torch import Tensor
 
-from fewtask.errors import unknown
 from fewtask.hypergradient.base import Estimator, HypergradientWarning, Loss, Options, Report, evaluate, gradient
 from fewtask.hypergradient.conjugate_gradient import ConjugateGradient
 from fewtask.hypergradient.direct import Direct
@@ -23,18 +22,19 @@ from fewtask.hypergradient.neumann import Neumann
 from fewtask.hypergradient.nystrom import Nystrom
 from fewtask.hypergradient.t1t2 import T1T2
 from fewtask.hypergradient.vectors import norm
+from fewtask.plugins import Registry
 
 __all__ = ["ESTIMATORS", "Estimator", "HypergradientWarning", "get_estimator", "hypergradient"]
 
-ESTIMATORS: dict[str, type[Estimator]] = {
-    estimator.name: estimator for estimator in (Direct, T1T2, Neumann, ConjugateGradient, Nystrom, FiniteDifference)
-}
+ESTIMATORS: Registry[type[Estimator]] = Registry(
+    "hypergradient estimator",
+    "fewtask.estimators",
+    {estimator.name: estimator for estimator in (Direct, T1T2, Neumann, ConjugateGradient, Nystrom, FiniteDifference)},
+)
 
 
 def get_estimator(name: str) -> type[Estimator]:
-    if name not in ESTIMATORS:
-        raise unknown("hypergradient estimator", name, ESTIMATORS)
-    return ESTIMATORS[name]
+    return ESTIMATORS.find(name)
 
 
 def hypergradient(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from fewtask.errors import unknown
 from fewtask.methods.base import Method, Step
 from fewtask.methods.centroid import Centroid
 from fewtask.methods.fomaml import FOMAML, FOMAMLWithMetaInterpolation, FOMAMLWithMLTI
@@ -14,33 +13,36 @@ from fewtask.methods.metareg import MetaReg
 from fewtask.methods.mlti import MLTI
 from fewtask.methods.protonet import ProtoNet
 from fewtask.methods.protonet_st import ProtoNetST
+from fewtask.plugins import Registry
 from fewtask.settings import RunSettings
 
 __all__ = ["METHODS", "Method", "Step", "get_method", "make_method"]
 
-METHODS: dict[str, type[Method]] = {
-    method.name: method
-    for method in (
-        Centroid,
-        Logistic,
-        ProtoNet,
-        MetaReg,
-        MetaMix,
-        MLTI,
-        ProtoNetST,
-        MeanInterpolation,
-        MetaInterpolation,
-        FOMAML,
-        FOMAMLWithMLTI,
-        FOMAMLWithMetaInterpolation,
-    )
-}
+METHODS: Registry[type[Method]] = Registry(
+    "method",
+    "fewtask.methods",
+    {
+        method.name: method
+        for method in (
+            Centroid,
+            Logistic,
+            ProtoNet,
+            MetaReg,
+            MetaMix,
+            MLTI,
+            ProtoNetST,
+            MeanInterpolation,
+            MetaInterpolation,
+            FOMAML,
+            FOMAMLWithMLTI,
+            FOMAMLWithMetaInterpolation,
+        )
+    },
+)
 
 
 def get_method(name: str) -> type[Method]:
-    if name not in METHODS:
-        raise unknown("method", name, METHODS)
-    return METHODS[name]
+    return METHODS.find(name)
 
 
 def make_method(settings: RunSettings, input_shape: tuple[int, ...]) -> Method:

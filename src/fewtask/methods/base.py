@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -37,12 +37,22 @@ class Method(nn.Module):
     """
 
     name: ClassVar[str]
+    title: ClassVar[str]
+    """As tables and figures call it."""
     summary: ClassVar[str]
+    cost: ClassVar[float] = 1.0
+    """Time of a step against ProtoNet's, roughly: until a ledger knows better."""
     groups: ClassVar[tuple[str, ...]] = ()
     """Groups of settings, besides the common ones, that this method uses."""
     trained: ClassVar[bool] = True
     scaled: ClassVar[bool] = True
     """Whether `model.scale` multiplies the distances; not where nothing is trained or a head gives the scores."""
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        if "title" not in vars(cls) and "name" in vars(cls):
+            # Not that of the method it is made from.
+            cls.title = cls.name
 
     def __init__(self, settings: RunSettings, input_shape: tuple[int, ...]) -> None:
         super().__init__()
@@ -149,6 +159,18 @@ class Method(nn.Module):
         groups = batch if self.settings.model.normalisation == "episode" else 1
         with normalising(self.encoder, update=update, groups=groups):
             yield
+
+    def interpolated_prototypes(self, supports: Sequence[Tensor]) -> Tensor:
+        """Prototypes [K, D] of the task between two supports [K, N, ...], as the method makes it in training."""
+        way, shot = supports[0].shape[:2]
+        layer = self.settings.interpolation.layer
+        mixed = self.mixed([self.encoder.lower(support.flatten(0, 1), layer) for support in supports], way, shot)
+        z = self.encoder.upper(mixed, layer)
+        return class_mean(z.view(1, way, -1, z.shape[-1]))[0]
+
+    def mixed(self, h: Sequence[Tensor], way: int, shot: int) -> Tensor:
+        """Features of the task between two: [K * N, d] each, class by class -> [K * n, d]."""
+        raise SettingsError(f"'{self.name}' does not interpolate tasks: a task map needs a method that does")
 
     # Prediction
 

@@ -22,6 +22,8 @@ class Centroid(Method):
     """Rows as they are, standardised on the training tasks, or of unit length; chosen on meta-validation."""
 
     name = "centroid"
+    title = "Centroid (untrained)"
+    cost = 0.0
     summary = "nearest class mean of the input features as they are, nothing trained"
     groups = ("centroid",)
     trained = False

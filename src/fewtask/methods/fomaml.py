@@ -39,6 +39,8 @@ class FOMAML(Method):
     """Each episode adapts its own copy of θ on its support and is judged on its queries."""
 
     name = "fomaml"
+    title = "FOMAML"
+    cost = 10.0
     summary = "first-order MAML: gradient steps of encoder and linear head on the support set"
     groups: ClassVar[tuple[str, ...]] = ("adaptation",)
     scaled = False
@@ -167,6 +169,8 @@ class FOMAMLWithMLTI(FOMAML, MLTI):
     """Support and queries of two tasks are mixed before the inner steps."""
 
     name = "fomaml-mlti"
+    title = "FOMAML + MLTI"
+    cost = 14.0
     summary = "first-order MAML on tasks mixed by MLTI"
     groups = ("adaptation", "interpolation", "mixup")
 
@@ -199,6 +203,8 @@ class FOMAMLWithMetaInterpolation(FOMAML, MetaInterpolation):
     """The inner steps see the support interpolated by φ_λ with another task's."""
 
     name = "fomaml-meta-interpolation"
+    title = "FOMAML + Meta-Interpolation"
+    cost = 40.0
     summary = "first-order MAML whose inner steps see supports interpolated by the set function"
     groups = ("adaptation", "hyper", "set_function", "interpolation")
 

@@ -22,6 +22,8 @@ class Logistic(Method):
     """Cross-entropy of the support plus half the squared length of the weights, as scikit-learn has it with C = 1."""
 
     name = "logistic"
+    title = "Logistic regression"
+    cost = 0.0
     summary = "logistic regression on the few labelled rows of each task, nothing else learned"
     trained: ClassVar[bool] = False
     scaled: ClassVar[bool] = False

@@ -17,6 +17,8 @@ class MeanInterpolation(MetaInterpolation):
     """Two tasks' features are averaged; on single rows the mean is the identity, so the network is a ProtoNet."""
 
     name = "mean-interpolation"
+    title = "Mean interpolation"
+    cost = 1.5
     summary = "two tasks' supports averaged at a layer: Meta-Interpolation without anything learned"
     groups: ClassVar[tuple[str, ...]] = ("hyper", "interpolation")
 

@@ -26,6 +26,8 @@ class MetaInterpolation(SetMethod):
     """L_tr = (L_singleton + L_mix) / 2 (Eq. 3 and 4, Algorithm 1), or with another share of L_mix."""
 
     name = "meta-interpolation"
+    title = "Meta-Interpolation"
+    cost = 5.0
     summary = "learned interpolation of tasks by a set function, trained with hypergradients"
 
     def __init__(self, settings: RunSettings, input_shape: tuple[int, ...]) -> None:
@@ -51,6 +53,9 @@ class MetaInterpolation(SetMethod):
     def share(self) -> Tensor | float:
         """The share of the mix loss in L_tr."""
         return self.settings.interpolation.weight if self.share_logit is None else self.share_logit.sigmoid()
+
+    def mixed(self, h: Sequence[Tensor], way: int, shot: int) -> Tensor:
+        return self.merge(torch.cat(list(h)), set_index(way, shot, 2, self.settings.interpolation.pairs, h[0].device))
 
     def check(self, train: TaskPool, validation: TaskPool) -> None:
         super().check(train, validation)

@@ -11,6 +11,8 @@ class MetaMix(MixingMethod):
     """Support as it is; the mixed queries replace the originals."""
 
     name = "metamix"
+    title = "MetaMix"
+    cost = 1.2
     summary = "queries mixed with support points of their task by Manifold Mixup"
 
     def training_loss(self, episodes: list[Episode]) -> Step:

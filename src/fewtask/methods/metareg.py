@@ -17,6 +17,8 @@ from fewtask.settings import RunSettings
 
 class MetaReg(Method):
     name = "metareg"
+    title = "MetaReg"
+    cost = 1.3
     summary = "ProtoNet with element-wise l2 coefficients learned by hypergradients"
     groups = ("hyper", "metareg")
 

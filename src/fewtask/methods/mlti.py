@@ -13,6 +13,7 @@ episode is normalised by itself (`model.normalisation`).
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import torch
 from torch import Tensor
@@ -30,6 +31,8 @@ class MLTI(MixingMethod):
     """Two tasks mixed, a task mixed within itself, or a task as it is: a step or an episode at a time."""
 
     name = "mlti"
+    title = "MLTI"
+    cost = 1.5
     summary = "two tasks' supports and queries mixed by Manifold Mixup"
 
     def check(self, train: TaskPool, validation: TaskPool) -> None:
@@ -52,6 +55,10 @@ class MLTI(MixingMethod):
             raise SettingsError(f"mixup.cutmix is for images, and rows have shape {self.encoder.shapes[0]}")
         if mixup.label_sharing:
             check_shared_labels(train, "mixup.label_sharing")
+
+    def mixed(self, h: Sequence[Tensor], way: int, shot: int) -> Tensor:
+        weight = mixing_weight(self.settings.mixup.alpha, h[0].device)
+        return weight * h[0] + (1 - weight) * h[1]
 
     def draw(self, sampler: EpisodeSampler) -> list[Episode]:
         e = self.settings.episode

@@ -9,4 +9,5 @@ class ProtoNet(Method):
     """The plain network: φ is the identity."""
 
     name = "protonet"
+    title = "ProtoNet"
     summary = "Prototypical Network: nearest class mean in a learned embedding"

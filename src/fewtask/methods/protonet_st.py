@@ -10,4 +10,6 @@ from fewtask.methods.set_based import SetMethod
 
 class ProtoNetST(SetMethod):
     name = "protonet-st"
+    title = "ProtoNet+ST"
+    cost = 2.5
     summary = "ProtoNet with the set function on singletons, bilevel, without interpolation"
