@@ -77,7 +77,8 @@ def test_one_task_is_halved_and_the_user_is_told() -> None:
     X, y, groups = blobs(tasks=1, rows=11)
     X[:, 0] = np.arange(len(X))
     dataset = OwnData.from_arrays(X, y, groups).dataset()
-    assert any(note.startswith("warning: with 1 task ") for note in dataset.notes)
+    assert any(note.startswith("warning: there is one task") for note in dataset.notes)
+    assert any("half of the rows of each class validate" in note for note in dataset.notes)
     assert sorted([*dataset.train.sizes, *dataset.validation.sizes]) == [5, 5, 6, 6]
     mine, yours = (set(pool.rows[:, 0].tolist()) for pool in (dataset.train, dataset.validation))
     assert not mine & yours

@@ -12,7 +12,8 @@ from fewtask.errors import FewtaskError, unknown
 COMMANDS = {
     "demo": "train ProtoNet and Meta-Interpolation on rainbow digits and compare them (about 4 minutes)",
     "example": "write a small ready-made problem (table, folder of pictures, molecules) to try the commands on",
-    "train": "train a method on a data set and save the run; continues a run that was interrupted",
+    "check": "look at your own data before training: sizes, repetitions, cells that cannot be used, easy baselines",
+    "train": "train a method on a data set or on your own table or folder; continues a run that was interrupted",
     "evaluate": "evaluate a saved run on its test tasks",
     "compare": "compare methods, or variants of Meta-Interpolation, on a preset in one table",
     "tune": "choose settings of methods on meta-validation from a declared grid",

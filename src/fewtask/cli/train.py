@@ -1,4 +1,4 @@
-"""fewtask train DATASET|PRESET.toml --method NAME --seed S --out RUN."""
+"""fewtask train DATASET|PRESET.toml|FILE|FOLDER --method NAME --seed S --out RUN."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Annotated
 import tyro
 
 from fewtask.cli.common import PluginFiles, choose_device, make_console, parse, progress_on
+from fewtask.cli.own import is_own
 from fewtask.errors import SettingsError
 from fewtask.presets import is_path, load_preset, preset_label, preset_names
 from fewtask.settings import RunSettings
@@ -71,10 +72,17 @@ def choose(argv: list[str]) -> Choice:
         return Choice(rest[place], method, rest[:place] + rest[place + 1 :])
     if {"-h", "--help"} & set(rest):
         return Choice("rainbow-digits", method, rest)
-    raise SettingsError(f"say what to train on: fewtask train DATASET or PRESET.toml; known are {', '.join(known)}")
+    raise SettingsError(
+        "say what to train on: fewtask train DATASET, PRESET.toml, or your own FILE or FOLDER; known data sets are "
+        f"{', '.join(known)}"
+    )
 
 
 def main(argv: list[str]) -> int:
+    if argv and is_own(argv[0]):
+        from fewtask.cli.own_train import main as train_own
+
+        return train_own(argv)
     from fewtask.methods import get_method
 
     choice = choose(argv)

@@ -14,6 +14,7 @@ from fewtask.errors import DataError, unknown
 from fewtask.features.array import Array
 from fewtask.features.base import Featuriser
 from fewtask.features.table import BadRow, Table, as_text
+from fewtask.own.cautions import cautions
 from fewtask.own.division import LEAST_ROWS, MOST_LISTED, TEST, TRAIN, VALIDATION, Groups, divide
 from fewtask.pool import Dataset, TaskPool
 
@@ -92,7 +93,8 @@ class OwnData:
         features, good, bad = self.featuriser.transform(self.table, progress)
         place = np.full(len(self.table), -1)
         place[good] = np.arange(len(good))
-        notes = [*self.notes, *division.notes, *bad_notes(bad, len(self.table))]
+        warned = cautions(self.labels, self.tasks, self.index)
+        notes = [*self.notes, *warned, *division.notes, *bad_notes(bad, len(self.table))]
         pools = {}
         for number in (TRAIN, VALIDATION, TEST) if test else (TRAIN, VALIDATION):
             mine = np.flatnonzero((division.home == number) & (place[self.index] >= 0))
@@ -101,7 +103,7 @@ class OwnData:
         return Dataset(self.name, pools[TRAIN], pools[VALIDATION], pools.get(TEST), settings, tuple(notes))
 
     def pool(self, mine: np.ndarray, features: np.ndarray, place: np.ndarray, notes: list[str]) -> TaskPool:
-        """A pool of the examples at `mine`, holding their rows alone."""
+        """A pool of the examples at `mine`, holding their rows alone; place [R] is each row's place in features."""
         used, position = np.unique(place[self.index[mine]], return_inverse=True)
         position = position.reshape(-1)
         tasks: dict[str, dict[str, np.ndarray]] = {}

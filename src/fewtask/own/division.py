@@ -160,10 +160,7 @@ def _halve(
         side[fresh[::2]], side[fresh[1::2]] = TRAIN, VALIDATION
     home[mine] = side[rows[mine]]
     many = f"{count} {'classes' if kind == 'class' else 'task' if count == 1 else 'tasks'}"
-    notes.append(
-        f"warning: with {many} nothing can be set aside for validation, so the rows of each class are halved; "
-        "learning across tasks cannot work here, expect no more than an ordinary classifier would give"
-    )
+    notes.append(f"with {many} nothing can be set aside for validation, so half of the rows of each class validate")
     return Division(home, tuple(notes))
 
 
