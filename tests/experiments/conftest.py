@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from grid_helpers import Heard, job, small, without_times
 
-from fewtask.experiments.executor import LocalExecutor
 from fewtask.experiments.ledger import Ledger
+from fewtask.workers import LocalExecutor
 
 METHODS = ("protonet", "meta-interpolation")
 

@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 
 from fewtask.experiments.grid import PlannedRun
-from fewtask.experiments.progress import GridProgress
 from fewtask.experiments.worker import Job
 from fewtask.methods import get_method
 from fewtask.presets import load_preset
 from fewtask.record import FORMAT, pack
 from fewtask.settings import RunSettings, identity, update
+from fewtask.workers import JobProgress
 
 SMALL: dict[str, Any] = {
     "train": {"steps": 60, "validate_every": 20, "validation_episodes": 24, "log_every": 5, "checkpoint_every": 5},
@@ -75,7 +75,7 @@ def without_times(record: dict[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in record.items() if key != "seconds"}
 
 
-class Heard(GridProgress):
+class Heard(JobProgress):
     """Remembers what an executor told."""
 
     def __init__(self, runs: int) -> None:

@@ -16,10 +16,10 @@ import pytest
 from grid_helpers import Heard, job, small, without_times
 
 from fewtask.experiments.campaign import Places, carry_out
-from fewtask.experiments.executor import Failure, LocalExecutor
 from fewtask.experiments.grid import PlannedRun
 from fewtask.experiments.ledger import Ledger
 from fewtask.experiments.worker import Job, run_one
+from fewtask.workers import Failure, LocalExecutor
 
 WAIT_SECONDS = 120.0
 # Ctrl-C is heard even where the tests themselves run in the background, with SIGINT ignored.

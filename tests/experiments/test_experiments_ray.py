@@ -12,7 +12,7 @@ from test_experiments_executor import kill_once
 
 from fewtask.errors import RunError
 from fewtask.experiments.ledger import Ledger
-from fewtask.experiments.ray_executor import RayExecutor
+from fewtask.workers import RayExecutor
 
 pytest.importorskip("ray", reason="the package ray is not installed")
 

@@ -15,8 +15,8 @@ from fewtask.cli.common import PluginFiles
 from fewtask.errors import SettingsError
 
 if TYPE_CHECKING:
-    from fewtask.experiments.executor import Failure
     from fewtask.experiments.grid import Changes, PlannedRun
+    from fewtask.workers import Failure
 
 SHOWN_FAILURES = 10
 
@@ -89,11 +89,10 @@ def fill_ledger(flags: GridFlags, runs: Sequence[PlannedRun], console: Console) 
 
 
 def run_grid(flags: GridFlags, runs: Sequence[PlannedRun]) -> list[Failure]:
-    """Runs what is missing; raises InterruptedGridError at Ctrl-C."""
+    """Runs what is missing; raises InterruptedJobsError at Ctrl-C."""
     from fewtask.cli.data import progress_on
     from fewtask.experiments.campaign import Places, carry_out
-    from fewtask.experiments.executor import Executor, LocalExecutor
-    from fewtask.experiments.ray_executor import RayExecutor
+    from fewtask.workers import Executor, LocalExecutor, RayExecutor
 
     executor: Executor
     if flags.executor == "ray":
@@ -130,7 +129,7 @@ def say_plan(flags: GridFlags, runs: Sequence[PlannedRun], console: Console, lis
 def say_failures(failures: Sequence[Failure], console: Console) -> int:
     """One line a failed run, the whole traceback of a defect; the exit code."""
     for failure in failures[:SHOWN_FAILURES]:
-        console.print(f"failed: {failure.job.run.label}: {failure.reason.strip()}", markup=False, soft_wrap=True)
+        console.print(f"failed: {failure.job.label}: {failure.reason.strip()}", markup=False, soft_wrap=True)
     if len(failures) > SHOWN_FAILURES:
         console.print(f"and {len(failures) - SHOWN_FAILURES} more failed")
     return 1 if failures else 0

@@ -8,12 +8,11 @@ from pathlib import Path
 
 from fewtask.datasets.base import Progress, quiet
 from fewtask.errors import FewtaskError
-from fewtask.experiments.executor import Executor, Failure
 from fewtask.experiments.grid import PlannedRun, missing
 from fewtask.experiments.ledger import Ledger
-from fewtask.experiments.progress import GridProgress
 from fewtask.experiments.worker import Job
 from fewtask.settings import DataSettings
+from fewtask.workers import Executor, Failure, JobProgress
 
 
 @dataclass(frozen=True)
@@ -54,7 +53,7 @@ def carry_out(
     ]
     ready, failures = _with_data(jobs, places, data_progress)
     if ready:
-        with GridProgress(len(ready), show) as progress:
+        with JobProgress(len(ready), show) as progress:
             failures += executor.execute(ready, progress)
     return failures
 

@@ -30,6 +30,29 @@ class Job:
     keep: bool = False
     """Keep the run's folder with its weights when it is finished."""
 
+    @property
+    def name(self) -> str:
+        return self.run.stem
+
+    @property
+    def label(self) -> str:
+        return self.run.label
+
+    @property
+    def steps(self) -> int:
+        return self.run.settings.train.steps
+
+    def work(self, on_step: Callable[[int], None] | None = None) -> dict[str, Any]:
+        record = run_one(self, on_step=on_step)
+        return {"record": record, "map": Ledger(self.ledger_dir).read_map(self.run.settings)}
+
+    def received(self, outcome: dict[str, Any]) -> None:
+        ledger = Ledger(self.ledger_dir)
+        if not complete(self.run, ledger, self.test):
+            ledger.write(outcome["record"])
+            if outcome["map"] is not None:
+                ledger.write_map(self.run.settings, outcome["map"])
+
 
 def run_one(job: Job, threads: int = 1, on_step: Callable[[int], None] | None = None) -> dict[str, Any]:
     """Trains or goes on, evaluates, writes the record and returns it; what is in the ledger is not done again."""

@@ -1,17 +1,19 @@
-"""Progress over a grid: bars on a terminal, a line a run elsewhere."""
+"""Progress of many jobs: bars on a terminal, a line a job elsewhere."""
 
 from __future__ import annotations
 
 import time
 from types import TracebackType
+from typing import TYPE_CHECKING
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 
-from fewtask.experiments.worker import Job
+if TYPE_CHECKING:
+    from fewtask.workers.jobs import Job
 
 
-class GridProgress:
+class JobProgress:
     """Told by an executor what happens; shows it on the error stream."""
 
     def __init__(self, runs: int, show: bool = True, console: Console | None = None) -> None:
@@ -30,7 +32,7 @@ class GridProgress:
         )
         self.all = self.bar.add_task("runs", total=runs)
 
-    def __enter__(self) -> GridProgress:
+    def __enter__(self) -> JobProgress:
         self.bar.start()
         return self
 
@@ -40,32 +42,31 @@ class GridProgress:
         self.bar.stop()
 
     def started(self, job: Job) -> None:
-        stem = job.run.stem
-        self.started_at[stem] = time.monotonic()
-        if stem not in self.tasks:
-            self.tasks[stem] = self.bar.add_task(f"  {job.run.label}", total=job.run.settings.train.steps)
+        self.started_at[job.name] = time.monotonic()
+        if job.name not in self.tasks:
+            self.tasks[job.name] = self.bar.add_task(f"  {job.label}", total=job.steps)
 
     def at_step(self, job: Job, step: int) -> None:
-        if job.run.stem in self.tasks:
-            self.bar.update(self.tasks[job.run.stem], completed=step)
+        if job.name in self.tasks:
+            self.bar.update(self.tasks[job.name], completed=step)
 
     def finished(self, job: Job) -> None:
         self._end(job)
-        seconds = time.monotonic() - self.started_at.get(job.run.stem, time.monotonic())
-        self._say(f"{self.count}/{self.total} {job.run.label}: done in {seconds:.0f} s")
+        seconds = time.monotonic() - self.started_at.get(job.name, time.monotonic())
+        self._say(f"{self.count}/{self.total} {job.label}: done in {seconds:.0f} s")
 
     def failed(self, job: Job, reason: str) -> None:
         self._end(job)
-        self._say(f"{self.count}/{self.total} {job.run.label}: failed: {reason.strip().splitlines()[-1]}")
+        self._say(f"{self.count}/{self.total} {job.label}: failed: {reason.strip().splitlines()[-1]}")
 
     def retried(self, job: Job, reason: str) -> None:
-        self._say(f"{job.run.label}: {reason}; starting it again from its checkpoint")
+        self._say(f"{job.label}: {reason}; starting it again from its checkpoint")
 
     def _end(self, job: Job) -> None:
         self.count += 1
         self.bar.advance(self.all)
-        if job.run.stem in self.tasks:
-            self.bar.remove_task(self.tasks.pop(job.run.stem))
+        if job.name in self.tasks:
+            self.bar.remove_task(self.tasks.pop(job.name))
 
     def _say(self, text: str) -> None:
         if self.show:

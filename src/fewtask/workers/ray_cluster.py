@@ -1,7 +1,7 @@
-"""Carrying out many runs on a Ray cluster: an existing one, or one on this machine for the length of the command.
+"""Carrying out jobs on a Ray cluster: an existing one, or one on this machine for the length of the command.
 
 On several machines, the working folder is best on a file system that they share: then a run that loses its machine
-goes on from its checkpoint elsewhere. Records come back to the ledger of the machine that gave the command.
+goes on from its checkpoint elsewhere. What a job returns comes back to the machine that gave the command.
 """
 
 from __future__ import annotations
@@ -14,13 +14,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from fewtask.errors import FewtaskError, RunError
-from fewtask.experiments.executor import RETRIES, Failure, InterruptedGridError
-from fewtask.experiments.grid import complete
-from fewtask.experiments.ledger import Ledger
-from fewtask.experiments.progress import GridProgress
-from fewtask.experiments.worker import Job, run_one
 from fewtask.plugins import VARIABLE
 from fewtask.threads import THREAD_VARIABLES, one_thread, usable_cores
+from fewtask.workers.jobs import RETRIES, Failure, InterruptedJobsError, Job
+from fewtask.workers.progress import JobProgress
 
 OBJECT_STORE_BYTES = 100 * 1024 * 1024
 SAVING_SECONDS = 20.0
@@ -28,12 +25,12 @@ ANSWER_SECONDS = 10.0
 
 
 class RayExecutor:
-    """One CPU a run; Ray starts a run again when its worker or machine is lost."""
+    """One CPU a job; Ray starts a job again when its worker or machine is lost."""
 
     def __init__(self, address: str | None = None, workers: int = 0, retries: int = RETRIES) -> None:
         self.address, self.workers, self.retries = address, workers, retries
 
-    def execute(self, jobs: Sequence[Job], progress: GridProgress) -> list[Failure]:
+    def execute(self, jobs: Sequence[Job], progress: JobProgress) -> list[Failure]:
         ray = self._connect()
         task = ray.remote(num_cpus=1, max_retries=self.retries)(_remote_run)
         waiting = list(jobs)
@@ -51,9 +48,7 @@ class RayExecutor:
                     self._settle(ray, reference, running.pop(reference), failures, progress)
         except KeyboardInterrupt:
             self._stop(ray, list(running))
-            raise InterruptedGridError(
-                "stopped; finished runs are in the ledger, the others are saved: run the same command to go on"
-            ) from None
+            raise InterruptedJobsError from None
         finally:
             ray.shutdown()
         return failures
@@ -97,7 +92,7 @@ class RayExecutor:
             raise RunError(f"cannot reach {where}: {str(error).splitlines()[0]}{hint}") from error
         return ray
 
-    def _settle(self, ray: Any, reference: Any, job: Job, failures: list[Failure], progress: GridProgress) -> None:
+    def _settle(self, ray: Any, reference: Any, job: Job, failures: list[Failure], progress: JobProgress) -> None:
         try:
             outcome = ray.get(reference)
         except ray.exceptions.RayError as error:
@@ -106,16 +101,11 @@ class RayExecutor:
             failures.append(Failure(job, outcome["failed"]))
             progress.failed(job, outcome["failed"])
             return
-        ledger = Ledger(job.ledger_dir)
-        if not complete(job.run, ledger, job.test):
-            # The worker's machine does not share this one's disk.
-            ledger.write(outcome["record"])
-            if outcome["map"] is not None:
-                ledger.write_map(job.run.settings, outcome["map"])
+        job.received(outcome["done"])
         progress.finished(job)
 
     def _stop(self, ray: Any, references: list[Any]) -> None:
-        """Interrupts the runs, which then save their state, and waits for that."""
+        """Interrupts the jobs, which then save their state, and waits for that."""
         for reference in references:
             ray.cancel(reference)
         deadline = time.monotonic() + SAVING_SECONDS
@@ -135,13 +125,12 @@ def _check_answers(address: str) -> None:
 
 
 def _remote_run(job: Job) -> dict[str, Any]:
-    """On the cluster: the record, or why there is none."""
+    """On the cluster: what the job returns, or why it returns nothing."""
     import traceback
 
     try:
-        record = run_one(job)
+        return {"done": job.work()}
     except FewtaskError as error:
         return {"failed": str(error)}
     except Exception:
         return {"failed": traceback.format_exc()}
-    return {"record": record, "map": Ledger(job.ledger_dir).read_map(job.run.settings)}

@@ -1,7 +1,7 @@
-"""Carrying out many runs on this machine: processes with one thread each.
+"""Carrying out jobs on this machine: processes with one thread each.
 
-Each run has a process of its own. A process that dies (out of memory, killed) is started again and goes on from its
-checkpoint; a run that fails is reported, and the rest go on; Ctrl-C lets the runs under way save their state.
+Each job has a process of its own. A process that dies (out of memory, killed) is started again and goes on from its
+checkpoint; a job that fails is reported, and the rest go on; Ctrl-C lets those under way save their state.
 """
 
 from __future__ import annotations
@@ -16,34 +16,14 @@ import traceback
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from multiprocessing.connection import Connection, wait
-from typing import Any, Protocol
+from typing import Any
 
-from fewtask.errors import FewtaskError, StoppedError
-from fewtask.experiments.progress import GridProgress
-from fewtask.experiments.worker import Job, run_one
+from fewtask.errors import FewtaskError
 from fewtask.threads import one_thread, usable_cores
+from fewtask.workers.jobs import RETRIES, Failure, InterruptedJobsError, Job
+from fewtask.workers.progress import JobProgress
 
-RETRIES = 2
 SAVING_SECONDS = 60.0
-
-
-class InterruptedGridError(StoppedError):
-    """Ctrl-C: what is finished is in the ledger, and the rest can be resumed."""
-
-
-@dataclass(frozen=True)
-class Failure:
-    """A run that did not finish, and why: one sentence, or the traceback of a defect."""
-
-    job: Job
-    reason: str
-
-
-class Executor(Protocol):
-    """Anything that can carry out jobs."""
-
-    def execute(self, jobs: Sequence[Job], progress: GridProgress) -> list[Failure]:
-        """Carries out all jobs and returns those that failed."""
 
 
 @dataclass
@@ -54,6 +34,7 @@ class _Running:
     attempt: int
     ended: str | None = None
     reason: str = ""
+    outcome: Any = None
 
 
 class LocalExecutor:
@@ -64,7 +45,7 @@ class LocalExecutor:
         self.retries = retries
         self.context = multiprocessing.get_context("spawn")
 
-    def execute(self, jobs: Sequence[Job], progress: GridProgress) -> list[Failure]:
+    def execute(self, jobs: Sequence[Job], progress: JobProgress) -> list[Failure]:
         waiting = [(job, 1) for job in jobs]
         running: list[_Running] = []
         failures: list[Failure] = []
@@ -79,9 +60,7 @@ class LocalExecutor:
                     self._settle(one, waiting, failures, progress)
         except KeyboardInterrupt:
             self._stop(running)
-            raise InterruptedGridError(
-                "stopped; finished runs are in the ledger, the others are saved: run the same command to go on"
-            ) from None
+            raise InterruptedJobsError from None
         finally:
             for one in running:
                 if one.process.is_alive():
@@ -91,13 +70,13 @@ class LocalExecutor:
 
     def _start(self, job: Job, attempt: int) -> _Running:
         ours, theirs = self.context.Pipe(duplex=False)
-        process = self.context.Process(target=_work, args=(job, theirs), name=job.run.stem)
+        process = self.context.Process(target=_work, args=(job, theirs), name=job.name)
         with one_thread(), _ignoring_ctrl_c():
             process.start()
         theirs.close()
         return _Running(job, process, ours, attempt)
 
-    def _listen(self, running: Sequence[_Running], progress: GridProgress) -> None:
+    def _listen(self, running: Sequence[_Running], progress: JobProgress) -> None:
         """Waits for word from any process, or for its end."""
         wait([one.process.sentinel for one in running] + [one.messages for one in running if not one.ended], 1.0)
         for one in running:
@@ -107,17 +86,20 @@ class LocalExecutor:
                     kind, value = one.messages.recv()
                     if kind == "step":
                         progress.at_step(one.job, value)
+                    elif kind == "done":
+                        one.ended, one.outcome = kind, value
                     else:
                         one.ended, one.reason = kind, value
 
     def _settle(
-        self, one: _Running, waiting: list[tuple[Job, int]], failures: list[Failure], progress: GridProgress
+        self, one: _Running, waiting: list[tuple[Job, int]], failures: list[Failure], progress: JobProgress
     ) -> None:
         """What follows from the end of a process."""
         self._listen([one], progress)
         one.process.join()
         one.messages.close()
         if one.ended == "done":
+            one.job.received(one.outcome)
             progress.finished(one.job)
         elif one.ended == "failed":
             failures.append(Failure(one.job, one.reason))
@@ -155,15 +137,15 @@ def _ignoring_ctrl_c() -> Iterator[None]:
 
 
 def _work(job: Job, messages: Connection) -> None:
-    """The life of a process: one run."""
+    """The life of a process: one job."""
     # Ctrl-C at the terminal reaches the parent alone, which passes it on once.
     if hasattr(os, "setsid"):
         os.setsid()
     signal.signal(signal.SIGINT, signal.default_int_handler)
     threading.Thread(target=_watch_parent, daemon=True).start()
     try:
-        run_one(job, on_step=lambda step: messages.send(("step", step)))
-        messages.send(("done", ""))
+        outcome = job.work(on_step=lambda step: messages.send(("step", step)))
+        messages.send(("done", outcome))
     except KeyboardInterrupt:
         return
     except FewtaskError as error:
@@ -175,7 +157,7 @@ def _work(job: Job, messages: Connection) -> None:
 
 
 def _watch_parent() -> None:
-    """Without its parent a run saves its state and stops, so that the next start finds the field clear."""
+    """Without its parent a job saves its state and stops, so that the next start finds the field clear."""
     parent = multiprocessing.parent_process()
     if parent is not None:
         parent.join()
