@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 from fewtask.errors import StoppedError
-from fewtask.workers.progress import JobProgress
 
 RETRIES = 2
 
@@ -47,10 +46,3 @@ class Failure:
 
     job: Job
     reason: str
-
-
-class Executor(Protocol):
-    """Anything that can carry out jobs."""
-
-    def execute(self, jobs: Sequence[Job], progress: JobProgress) -> list[Failure]:
-        """Carries out all jobs and returns those that failed."""

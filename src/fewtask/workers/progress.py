@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import time
 from types import TracebackType
-from typing import TYPE_CHECKING
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 
-if TYPE_CHECKING:
-    from fewtask.workers.jobs import Job
+from fewtask.workers.jobs import Job
 
 
 class JobProgress:
