@@ -11,11 +11,18 @@ import torch
 from synthetic import QUICK, many_tasks, one_task
 
 from fewtask import MetaLearner, draw_episodes
-from fewtask.learner.calibration import Calibration, cross_fitted, effective_shot, fit_temperature
+from fewtask.learner.calibration import (
+    Calibration,
+    cross_fitted,
+    effective_shot,
+    fit_sureness,
+    fit_temperature,
+    sobered,
+)
 from fewtask.learner.held_out import assess
 from fewtask.learner.model import Model
 from fewtask.learner.scoring import pool_of
-from fewtask.learner.voting import judge_episodes, tempered
+from fewtask.learner.voting import judge_episodes
 from fewtask.own.measures import calibration_error, log_loss
 
 
@@ -35,7 +42,7 @@ def too_sure(factor: float, episodes: int = 60, seed: int = 0) -> np.ndarray:
                 if rng.choice(K, p=chances) == m // Q:
                     break
             honest[e, m] = np.log(chances)
-    return tempered(honest, 1 / factor)
+    return sobered(honest, 1 / factor)
 
 
 def test_the_temperature_undoes_what_made_predictions_too_sure() -> None:
@@ -43,16 +50,16 @@ def test_the_temperature_undoes_what_made_predictions_too_sure() -> None:
     temperature = fit_temperature(found)
     assert temperature == pytest.approx(4.0, rel=0.1)
     assert calibration_error(found) > 0.1
-    assert calibration_error(tempered(found, temperature)) < 0.03
+    assert calibration_error(sobered(found, temperature)) < 0.03
     # The least loss of all temperatures tried.
-    tried = [log_loss(tempered(found, t)) for t in np.geomspace(0.1, 100, 200)]
-    assert log_loss(tempered(found, temperature)) <= min(tried) + 1e-6
+    tried = [log_loss(sobered(found, t)) for t in np.geomspace(0.1, 100, 200)]
+    assert log_loss(sobered(found, temperature)) <= min(tried) + 1e-6
 
 
-def test_tempering_changes_sureness_and_nothing_else() -> None:
+def test_a_temperature_changes_sureness_and_nothing_else() -> None:
     found = too_sure(1.0, episodes=2)
     for temperature in (0.2, 1.0, 7.0):
-        cooled = tempered(found, temperature)
+        cooled = sobered(found, temperature)
         np.testing.assert_allclose(np.exp(cooled).sum(-1), 1.0)
         assert np.array_equal(cooled.argmax(-1), found.argmax(-1))
         np.testing.assert_allclose(
@@ -60,24 +67,41 @@ def test_tempering_changes_sureness_and_nothing_else() -> None:
         )
 
 
+def test_doubt_is_the_share_of_labels_that_are_chance() -> None:
+    """A third of the queries get a class at random: the honest answer is never surer than the rest allows."""
+    found = too_sure(3.0, episodes=80)
+    rng = np.random.default_rng(0)
+    noisy = np.where(rng.random(found.shape[:2])[..., None] < 1 / 3, rng.permuted(found, axis=1), found)
+    temperature, doubt = fit_sureness(noisy)
+    assert doubt == pytest.approx(1 / 3, abs=0.06)
+    assert temperature == pytest.approx(3.0, rel=0.35)
+    honest = sobered(noisy, temperature, doubt)
+    np.testing.assert_allclose(np.exp(honest).sum(-1), 1.0)
+    assert np.exp(honest).max() <= 1 - doubt + doubt / 3 + 1e-9
+    by_hand = (1 - doubt) * np.exp(sobered(noisy, temperature)) + doubt / 3
+    np.testing.assert_allclose(np.exp(honest), by_hand)
+    assert calibration_error(honest) < 0.03
+    assert log_loss(honest) < log_loss(sobered(noisy, fit_temperature(noisy)))
+
+
 def test_each_task_is_calibrated_by_the_others() -> None:
     easy, hard = too_sure(1.0, 10), too_sure(6.0, 10, seed=1)
     tasks = np.repeat([0, 1], 10)
     found = cross_fitted(np.concatenate([easy, hard]), tasks)
-    np.testing.assert_allclose(found[:10], tempered(easy, fit_temperature(hard)))
-    np.testing.assert_allclose(found[10:], tempered(hard, fit_temperature(easy)))
+    np.testing.assert_allclose(found[:10], sobered(easy, *fit_sureness(hard)))
+    np.testing.assert_allclose(found[10:], sobered(hard, *fit_sureness(easy)))
     alone = cross_fitted(easy, np.zeros(10))
-    np.testing.assert_allclose(alone[::2], tempered(easy[::2], fit_temperature(easy[1::2])))
+    np.testing.assert_allclose(alone[::2], sobered(easy[::2], *fit_sureness(easy[1::2])))
 
 
 def test_shots_between_those_measured_are_interpolated() -> None:
-    calibration = Calibration({1: 8.0, 4: 2.0}, {1: 3.0, 4: 3.0})
+    calibration = Calibration({1: 8.0, 4: 2.0}, {1: 0.2, 4: 0.05}, {1: 3.0, 4: 3.0})
+    found = too_sure(2.0, episodes=1)
+    for counts, temperature, doubt in (([2, 2], 4.0, 0.1), ([1, 1], 8.0, 0.2), ([100, 100], 2.0, 0.05)):
+        np.testing.assert_allclose(calibration.apply(found, np.array(counts)), sobered(found, temperature, doubt))
     assert effective_shot(np.array([1, 3])) == pytest.approx(1.5)
-    assert calibration.temperature(np.array([2, 2])) == pytest.approx(4.0)
-    assert calibration.temperature(np.array([1, 1])) == pytest.approx(8.0)
-    assert calibration.temperature(np.array([100, 100])) == pytest.approx(2.0)
     assert calibration.limit(np.array([2, 2])) == pytest.approx(3.0)
-    assert Calibration().temperature(np.array([5, 5])) == 1.0
+    np.testing.assert_allclose(Calibration().apply(found, np.array([5, 5])), found)
     assert Calibration().limit(np.array([5, 5])) == float("inf")
     assert Calibration.from_dict(calibration.as_dict()) == calibration
 

@@ -14,6 +14,7 @@ COMMANDS = {
     "example": "write a small ready-made problem (table, folder of pictures, molecules) to try the commands on",
     "check": "look at your own data before training: sizes, repetitions, cells that cannot be used, easy baselines",
     "train": "train a method on a data set or on your own table or folder; continues a run that was interrupted",
+    "predict": "label the rows of a new task from a few labelled ones, with a model trained on your own data",
     "evaluate": "evaluate a saved run on its test tasks",
     "compare": "compare methods, or variants of Meta-Interpolation, on a preset in one table",
     "tune": "choose settings of methods on meta-validation from a declared grid",

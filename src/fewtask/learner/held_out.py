@@ -21,8 +21,8 @@ from fewtask.datasets.base import Progress, quiet
 from fewtask.errors import TaskError
 from fewtask.evaluation import prepare
 from fewtask.files import write_text
-from fewtask.learner.calibration import SHOTS, Calibration, cross_fitted, distance_limit, fit_temperature
-from fewtask.learner.voting import Judgement, judge_episodes, tempered
+from fewtask.learner.calibration import SHOTS, Calibration, cross_fitted, distance_limit, fit_sureness
+from fewtask.learner.voting import Judgement, judge_episodes
 from fewtask.methods import Method, make_method
 from fewtask.own.baselines import logistic_episodes
 from fewtask.own.measures import accuracies, areas, calibration_error
@@ -116,7 +116,7 @@ def assess(
     for plan, found in judged:
         # Test tasks took no part in the calibration; validation tasks did, each is calibrated by the others.
         ours = (
-            tempered(found.log_probabilities, calibration.temperature(np.array([plan.shot])))
+            calibration.apply(found.log_probabilities, np.array([plan.shot]))
             if pools.test is not None
             else cross_fitted(found.log_probabilities, plan.tasks)
         )
@@ -130,10 +130,13 @@ def assess(
 
 
 def calibrate(plans: Sequence[EpisodeList], judged: Sequence[Judgement]) -> Calibration:
-    """A temperature and a limit of distance for each shot, from episodes of held-out tasks."""
+    """Temperature, doubt and limit of distance for each shot, from episodes of held-out tasks."""
+    shots = [plan.shot for plan in plans]
+    sureness = [fit_sureness(found.log_probabilities) for found in judged]
     return Calibration(
-        {plan.shot: fit_temperature(found.log_probabilities) for plan, found in zip(plans, judged)},
-        {plan.shot: distance_limit(found.distances) for plan, found in zip(plans, judged)},
+        dict(zip(shots, (temperature for temperature, _ in sureness))),
+        dict(zip(shots, (doubt for _, doubt in sureness))),
+        dict(zip(shots, (distance_limit(found.distances) for found in judged))),
     )
 
 

@@ -27,7 +27,7 @@ from fewtask.features import Featuriser, load_featuriser
 from fewtask.files import read_json, read_tensors, write_json, write_tensors
 from fewtask.learner.calibration import Calibration
 from fewtask.learner.inputs import as_array, feature_rows
-from fewtask.learner.voting import Judgement, tempered, vote
+from fewtask.learner.voting import Judgement, vote
 from fewtask.methods import Method, make_method
 from fewtask.methods.adapted import Adapted
 from fewtask.pool import Task, TaskPool
@@ -85,7 +85,7 @@ class Model:
         embedded = self.embed(features)
         adapted = [member.adapt(z, index, classes) for member, z in zip(self.members, embedded)]
         counts = np.bincount(labels, minlength=classes)
-        return AdaptedModel(self, adapted, self.calibration.temperature(counts), self.calibration.limit(counts))
+        return AdaptedModel(self, adapted, counts, self.calibration.limit(counts))
 
     # Files
 
@@ -147,18 +147,19 @@ class Model:
 class AdaptedModel:
     """A model that has seen the support of one task.
 
-    limit: a row that is further than this from every prototype is unlike the support.
+    counts: [K] rows of each class in the support.
+    limit:  a row that is further than this from every prototype is unlike the support.
     """
 
     model: Model
     members: list[Adapted]
-    temperature: float
+    counts: np.ndarray
     limit: float
 
     def judge(self, features: np.ndarray) -> Judgement:
         """Calibrated log-probabilities [M, K] and distances [M] of features [M, ...]."""
         found = vote(self.members, self.model.embed(features))
-        return Judgement(tempered(found.log_probabilities, self.temperature), found.distances)
+        return Judgement(self.model.calibration.apply(found.log_probabilities, self.counts), found.distances)
 
 
 def weight_files(members: int) -> list[str]:

@@ -39,13 +39,6 @@ def vote(adapted: Sequence[Adapted], queries: Sequence[Tensor]) -> Judgement:
     )
 
 
-def tempered(log_probabilities: np.ndarray, temperature: float) -> np.ndarray:
-    """Log-probabilities [..., K] made less sure by a temperature above 1, more sure by one below."""
-    scaled = log_probabilities / temperature
-    top = scaled.max(axis=-1, keepdims=True)
-    return scaled - top - np.log(np.exp(scaled - top).sum(axis=-1, keepdims=True))
-
-
 def judge_episodes(
     members: Sequence[Method], pool: TaskPool, episodes: EpisodeList, progress: Progress = quiet, what: str = "episodes"
 ) -> Judgement:

@@ -26,7 +26,7 @@ def read_folder(folder: Path, columns: Columns) -> OwnData:
     if columns.inputs or columns.label or columns.task:
         raise DataError(f"{folder} is a folder and has no columns: its sub-folders are the tasks and classes")
     pictures, sounds, others = [], [], 0
-    for path in _files(folder):
+    for path in files_below(folder):
         ending = path.suffix.lower()
         if ending in images.ENDINGS:
             pictures.append(path)
@@ -58,7 +58,7 @@ def read_folder(folder: Path, columns: Columns) -> OwnData:
     return own.keep(columns.tasks)
 
 
-def _files(folder: Path) -> Iterator[Path]:
+def files_below(folder: Path) -> Iterator[Path]:
     """Paths below the folder in the order of their names; hidden ones are left out."""
     count = 0
     for place, inner, files in os.walk(folder):
