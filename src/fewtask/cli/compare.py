@@ -152,6 +152,14 @@ def write_page(
         lines += [f"![Meta-training and meta-validation loss]({picture})", ""]
     except FewtaskError as error:
         console.print(f"no loss curves: {error}", highlight=False, soft_wrap=True)
-    lines += ["Made by", "", "```", f"fewtask compare {' '.join(argv)}", "```", ""]
+    lines += [
+        "Made by",
+        "",
+        "<!-- not run: all of its runs -->",
+        "```sh",
+        f"fewtask compare {' '.join(argv)}",
+        "```",
+        "",
+    ]
     write_text(command.page, "\n".join(lines))
     console.print(f"written: {relative(command.page)}", highlight=False)
