@@ -13,12 +13,13 @@ Nothing in it is unpickled on load.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from fewtask import __version__
 from fewtask.card import card
@@ -56,21 +57,22 @@ def execute(
     test: bool = True,
     show_progress: bool | None = None,
     on_row: Callable[[dict[str, Any]], None] | None = None,
+    start: Mapping[str, Tensor] | None = None,
 ) -> RunResult:
     """Trains, selects on meta-validation, evaluates on meta-test and saves; continues or returns what is there.
 
     With test=False meta-test is left alone, for choosing settings. `preset` is the name that tables know the settings
-    by, the data set's unless it is given.
+    by, the data set's unless it is given. `start` holds weights, by name, to begin with instead of random ones.
     """
     if out is None:
-        return _execute(settings, dataset, None, preset, device, test, show_progress, on_row)
+        return _execute(settings, dataset, None, preset, device, test, show_progress, on_row, start)
     out = Path(out)
     # Two processes in one folder would each continue the other's files.
     with alone(
         out.absolute().with_name(f".{out.absolute().name}.lock"),
         busy=f"process {{process}} is training in {out}: wait for it, or choose another --out",
     ):
-        return _execute(settings, dataset, out, preset, device, test, show_progress, on_row)
+        return _execute(settings, dataset, out, preset, device, test, show_progress, on_row, start)
 
 
 def _execute(
@@ -82,6 +84,7 @@ def _execute(
     test: bool,
     show_progress: bool | None,
     on_row: Callable[[dict[str, Any]], None] | None,
+    start: Mapping[str, Tensor] | None,
 ) -> RunResult:
     pools = dataset.pools(settings.data, settings.episode.way)
     if out is not None and (out / "result.json").exists():
@@ -89,6 +92,8 @@ def _execute(
     pools = pools.to(device)
     torch.manual_seed(settings.seed)
     method = make_method(settings, pools.input_shape).to(device)
+    if start is not None:
+        method.load_state_dict({**method.state_dict(), **start})
     method.check(pools.train, pools.outer)
     check_episodes(settings, pools, test)
     if out is not None:

@@ -165,7 +165,7 @@ class TaskPool:
         available = len(self.class_names)
         if not 2 <= classes <= available:
             raise TaskError(f"{classes} classes were asked for, and the pool has {available} (at least 2 needed)")
-        return self._subset(range(classes))
+        return self.subset(range(classes))
 
     def set_aside(self, seed: int, way: int = 2) -> tuple[TaskPool, TaskPool]:
         """The pool without a quarter of its tasks, or of the classes of a class pool, and those by themselves."""
@@ -179,9 +179,9 @@ class TaskPool:
             )
         mixed = np.random.default_rng(seed).permutation(available)
         rest, aside = sorted(mixed[count:].tolist()), sorted(mixed[:count].tolist())
-        return self._subset(rest), self._subset(aside)
+        return self.subset(rest), self.subset(aside)
 
-    def _subset(self, kept: Collection[int]) -> TaskPool:
+    def subset(self, kept: Collection[int]) -> TaskPool:
         """Some of the tasks, or of the classes of a class pool, by their numbers."""
         tasks = self.tasks if self.is_class_pool else [self.tasks[i] for i in kept]
         named = {
@@ -214,7 +214,7 @@ class TaskPool:
             draws = [np.random.default_rng([draw, 0x20E5, c]) for c in range(len(chosen))]
             chosen = tuple(np.sort(rng.permutation(own)[:rows]) for rng, own in zip(draws, chosen))
         pool = dataclasses.replace(self, class_rows=chosen)
-        return pool._subset(kept)
+        return pool.subset(kept)
 
     def halves(self, seed: int) -> tuple[TaskPool, TaskPool]:
         """Two pools with the same tasks and classes and disjoint halves of each class's rows."""

@@ -11,7 +11,7 @@ import torch
 from synthetic import QUICK, many_tasks, one_task
 
 from fewtask import MetaLearner, draw_episodes
-from fewtask.learner.calibration import (
+from fewtask.auto.calibration import (
     Calibration,
     cross_fitted,
     effective_shot,
@@ -19,10 +19,10 @@ from fewtask.learner.calibration import (
     fit_temperature,
     sobered,
 )
+from fewtask.auto.vote import judge_episodes
 from fewtask.learner.held_out import assess
 from fewtask.learner.model import Model
 from fewtask.learner.scoring import pool_of
-from fewtask.learner.voting import judge_episodes
 from fewtask.own.measures import calibration_error, log_loss
 
 

@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 
+from fewtask.auto.vote import Judgement
 from fewtask.errors import InputError
 from fewtask.learner.inputs import as_labels
 from fewtask.learner.model import Model
-from fewtask.learner.voting import Judgement
 
 
 class AdaptedClassifier:

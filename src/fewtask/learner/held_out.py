@@ -17,12 +17,12 @@ from typing import Any
 import numpy as np
 import torch
 
+from fewtask.auto.calibration import SHOTS, Calibration, cross_fitted, distance_limit, fit_sureness
+from fewtask.auto.vote import Judgement, judge_episodes
 from fewtask.datasets.base import Progress, quiet
 from fewtask.errors import TaskError
 from fewtask.evaluation import prepare
 from fewtask.files import write_text
-from fewtask.learner.calibration import SHOTS, Calibration, cross_fitted, distance_limit, fit_sureness
-from fewtask.learner.voting import Judgement, judge_episodes
 from fewtask.methods import Method, make_method
 from fewtask.own.baselines import logistic_episodes
 from fewtask.own.measures import accuracies, areas, calibration_error

@@ -20,14 +20,14 @@ import torch
 from torch import Tensor, nn
 
 from fewtask import __version__
+from fewtask.auto.calibration import Calibration
+from fewtask.auto.vote import Judgement, vote
 from fewtask.encoders.own import own_encoder
 from fewtask.errors import InputError, RunError
 from fewtask.evaluation import embed_rows
 from fewtask.features import Featuriser, load_featuriser
 from fewtask.files import read_json, read_tensors, write_json, write_tensors
-from fewtask.learner.calibration import Calibration
 from fewtask.learner.inputs import as_array, feature_rows
-from fewtask.learner.voting import Judgement, vote
 from fewtask.methods import Method, make_method
 from fewtask.methods.adapted import Adapted
 from fewtask.pool import Task, TaskPool

@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 import torch
 
+from fewtask.auto.vote import judge_episodes
 from fewtask.errors import InputError
 from fewtask.learner.held_out import EPISODES, held_out_episodes
 from fewtask.learner.inputs import as_array, as_labels
 from fewtask.learner.model import Model
-from fewtask.learner.voting import judge_episodes
 from fewtask.own.measures import accuracies
 from fewtask.pool import TaskPool
 

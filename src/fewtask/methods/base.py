@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from fewtask.encoders import make_encoder
-from fewtask.encoders.normalisation import EpisodeBatchNorm, normalising
+from fewtask.encoders.normalisation import normalising
 from fewtask.episodes import Episode
 from fewtask.errors import SettingsError
 from fewtask.methods.adapted import Adapted, label_means
@@ -72,13 +72,6 @@ class Method(nn.Module):
     def joint(self) -> bool:
         return False
 
-    @property
-    def separable(self) -> bool:
-        """Whether the loss of an episode is the same whatever other episodes are in its batch."""
-        if self.settings.model.normalisation == "episode":
-            return True
-        return not any(isinstance(module, EpisodeBatchNorm) for module in self.encoder.modules())
-
     def inner(self) -> list[nn.Parameter]:
         """θ."""
         return [*self.encoder.parameters(), *([] if self.log_scale is None else [self.log_scale])]
@@ -104,13 +97,6 @@ class Method(nn.Module):
         for name, least in (("way", 2), ("shot", 1), ("query", 1), ("batch", 1)):
             if getattr(episode, name) < least:
                 raise SettingsError(f"episode.{name} is {getattr(episode, name)}: {self.name} needs at least {least}")
-        if self.settings.train.pieces < 1:
-            raise SettingsError(f"train.pieces is {self.settings.train.pieces}: a batch has at least one part")
-        if self.settings.train.pieces > 1 and not self.separable:
-            raise SettingsError(
-                "train.pieces works a batch through in parts, and BatchNorm over the whole batch needs it at once: set "
-                "model.normalisation to episode"
-            )
         if not self.settings.model.scale > 0:
             raise SettingsError(f"model.scale is {self.settings.model.scale:g}: the factor of distances is positive")
 

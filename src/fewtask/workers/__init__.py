@@ -5,12 +5,22 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
+from fewtask.workers.inline import InlineExecutor
 from fewtask.workers.jobs import Failure, InterruptedJobsError, Job
 from fewtask.workers.local import LocalExecutor
 from fewtask.workers.progress import JobProgress
 from fewtask.workers.ray_cluster import RayExecutor
 
-__all__ = ["Executor", "Failure", "InterruptedJobsError", "Job", "JobProgress", "LocalExecutor", "RayExecutor"]
+__all__ = [
+    "Executor",
+    "Failure",
+    "InlineExecutor",
+    "InterruptedJobsError",
+    "Job",
+    "JobProgress",
+    "LocalExecutor",
+    "RayExecutor",
+]
 
 
 class Executor(Protocol):

@@ -1,0 +1,114 @@
+"""What `auto` tries: a short list for all methods, in the order in which a small budget reaches them.
+
+Weight decay, the scale of distances and averaged weights are worth more than most methods, so ProtoNet stands here
+three times. Set functions are small: where there are few tasks a large one learns nothing that lasts.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from fewtask.errors import unknown
+from fewtask.methods import get_method
+from fewtask.pool import TaskPool
+from fewtask.settings import RunSettings, update
+
+NEVER = 1_000_000_000
+"""Steps between two updates of a λ that stays as it is."""
+PERIOD = 20
+"""Steps between two updates of a λ that learns: the same on every rung, so that a longer run continues a shorter."""
+DECAY, WEAK_DECAY = 0.1, 0.01
+LOG_EVERY, CHECKPOINT_EVERY = 10, 100
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A method with its settings.
+
+    floor: untrained, and what others must beat. learns_lambda: λ has an outer objective, which needs tasks of its own.
+    """
+
+    name: str
+    method: str
+    changes: Mapping[str, Any] = field(default_factory=dict)
+    floor: bool = False
+    learns_lambda: bool = False
+
+    @property
+    def slug(self) -> str:
+        """The name as a folder is called."""
+        return re.sub(r"[^a-z0-9]+", "-", self.name.lower()).strip("-")
+
+    @property
+    def cost(self) -> float:
+        """Of a step, in steps of a ProtoNet."""
+        return get_method(self.method).cost
+
+
+def candidates(pool: TaskPool, wanted: tuple[str, ...] = ()) -> list[Candidate]:
+    """The list for these tasks, the untrained ones first; `wanted` are names of those to keep beside them."""
+    floors = [
+        Candidate(f"centroid, {kind}", "centroid", {"centroid": {"preparation": kind}}, floor=True)
+        for kind in ("raw", "standardised", "unit")
+    ]
+    floors.append(Candidate("logistic regression", "logistic", floor=True))
+    decay = {"optimizer": {"weight_decay": DECAY}}
+    matched = {"interpolation": {"pairs": "matched"}}
+    small = {"set_function": {"hidden": 128, "heads": 4}}
+    frozen = {"hyper": {"period": NEVER}}
+    trained = [
+        Candidate("protonet", "protonet", decay),
+        Candidate("mean-interpolation", "mean-interpolation", decay | matched),
+        Candidate("protonet, weak decay", "protonet", {"optimizer": {"weight_decay": WEAK_DECAY}}),
+        # Ten over the width: 0.02 for an embedding of 500 numbers.
+        Candidate(
+            "protonet, scaled", "protonet",
+            {"optimizer": {"weight_decay": 0.0}, "model": {"scale": 10.0, "scale_by": "dimension"}},
+        ),
+        Candidate("metamix", "metamix", decay),
+        Candidate("mlti", "mlti", decay),
+        Candidate("meta-interpolation, frozen", "meta-interpolation", decay | matched | small | frozen),
+        Candidate("meta-interpolation", "meta-interpolation", decay | matched | small, learns_lambda=True),
+        Candidate("protonet-st", "protonet-st", decay | small | {"interpolation": {"bilevel": False}}),
+        Candidate("metareg", "metareg", {"optimizer": {"weight_decay": 0.0}}, learns_lambda=True),
+        Candidate("fomaml", "fomaml", {"optimizer": {"weight_decay": WEAK_DECAY}}),
+    ]  # fmt: skip
+    if shares_labels(pool):
+        merged = {"interpolation": {"pairs": "matched", "label_sharing": True}}
+        trained.insert(2, Candidate("mean-interpolation, class by class", "mean-interpolation", decay | merged))
+    if not wanted:
+        return [*floors, *trained]
+    known = {candidate.name: candidate for candidate in trained}
+    for name in wanted:
+        if name not in known:
+            raise unknown("candidate", name, known)
+    return [*floors, *(known[name] for name in wanted)]
+
+
+def shares_labels(pool: TaskPool) -> bool:
+    """Whether fixed tasks have the same classes, so that they can be merged class by class."""
+    labels = {tuple(pool.class_names[c] for c in task.classes) for task in pool.tasks}
+    return not pool.is_class_pool and len(pool.tasks) > 1 and len(labels) == 1
+
+
+def candidate_settings(base: RunSettings, candidate: Candidate, steps: int) -> RunSettings:
+    """Settings of a run of so many steps; nothing in them but that number depends on it, so that runs can grow."""
+    settings = update(base, {"method": candidate.method, **candidate.changes})
+    return update(
+        settings,
+        {
+            "data": {
+                "train_classes": None, "validation_classes": None, "train_tasks": None, "train_rows": None,
+                "train_on_validation": False, "halve_validation": False,
+            },
+            "optimizer": {"schedule": "constant"},
+            "hyper": {"schedule": "constant", "period": PERIOD} | candidate.changes.get("hyper", {}),
+            "train": {
+                "steps": steps, "average": base.train.average or 0.999, "validate_every": NEVER,
+                "validation_episodes": 1, "log_every": LOG_EVERY, "checkpoint_every": CHECKPOINT_EVERY,
+            },
+        },
+    )  # fmt: skip
