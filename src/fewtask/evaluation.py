@@ -20,6 +20,7 @@ from fewtask.methods.base import Method
 from fewtask.pool import Pools, TaskPool
 from fewtask.protocol import EpisodeList, selection_episodes
 from fewtask.statistics import half_width
+from fewtask.threads import keep_memory
 
 ROWS_AT_ONCE = 1024
 VALUES_AT_ONCE = 2**22
@@ -69,6 +70,7 @@ def embed_rows(method: Method, pool: TaskPool, index: np.ndarray) -> Tensor:
 
 def episode_logits(method: Method, pool: TaskPool, episodes: EpisodeList) -> Iterator[Tensor]:
     """Scores [e, K * Q, K] of the queries, class by class, of a few episodes at a time, in evaluation mode."""
+    keep_memory()
     was_training = method.training
     method.eval()
     used, inverse = np.unique(episodes.rows, return_inverse=True)

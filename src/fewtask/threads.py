@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import functools
 import os
 import platform
+import warnings
 from collections.abc import Iterator
 
 THREAD_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMEXPR_NUM_THREADS")
+ALLOCATOR_VARIABLES = ("MALLOC_MMAP_THRESHOLD_", "MALLOC_TRIM_THRESHOLD_", "GLIBC_TUNABLES")
 
 
 def usable_cores() -> int:
@@ -32,18 +35,49 @@ def one_thread() -> Iterator[None]:
 
 
 def settle_threads(threads: int) -> None:
-    """Uses so many threads (0: torch's own choice), and keeps freed memory at hand.
+    """Uses so many threads (0: torch's own choice), and keeps freed memory at hand."""
+    import torch
+
+    if threads:
+        torch.set_num_threads(threads)
+    keep_memory()
+
+
+@functools.cache
+def keep_memory() -> None:
+    """Tells the allocator to keep what is freed; once a process, and not where its user has told it otherwise.
 
     Steps allocate and free the same few megabytes again and again; glibc gives them back to the system each time
     and pays for fresh pages on the next step unless told otherwise. Large blocks still go back at once: kept, they
     would leave holes that nothing fits in.
     """
+    if platform.system() != "Linux" or platform.libc_ver()[0] != "glibc":
+        return
+    if any(name in os.environ for name in ALLOCATOR_VARIABLES):
+        return
+    libc = ctypes.CDLL(None)
+    m_trim_threshold, m_mmap_threshold = -1, -3
+    libc.mallopt(m_mmap_threshold, 64 << 20)
+    libc.mallopt(m_trim_threshold, (1 << 31) - 1)
+
+
+class BusyWarning(UserWarning):
+    """Several threads on a machine that others use too."""
+
+
+def notice_others() -> None:
+    """Warns where several threads would share too few cores: all wait for the one that has to wait.
+
+    Two threads beside other work were ten times slower than one.
+    """
     import torch
 
-    if threads:
-        torch.set_num_threads(threads)
-    if platform.system() == "Linux" and platform.libc_ver()[0] == "glibc":
-        libc = ctypes.CDLL(None)
-        m_trim_threshold, m_mmap_threshold = -1, -3
-        libc.mallopt(m_mmap_threshold, 64 << 20)
-        libc.mallopt(m_trim_threshold, (1 << 31) - 1)
+    threads, cores = torch.get_num_threads(), usable_cores()
+    load = os.getloadavg()[0] if hasattr(os, "getloadavg") else 0.0
+    if threads > 1 and load > cores:
+        warnings.warn(
+            f"this machine is busy (load {load:.1f} on {cores} cores), and {threads} threads wait for each other: "
+            "one thread would be faster (--threads 1, torch.set_num_threads(1))",
+            BusyWarning,
+            stacklevel=2,
+        )

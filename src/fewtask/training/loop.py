@@ -17,6 +17,7 @@ from fewtask.methods import Method
 from fewtask.pool import Pools, TaskPool
 from fewtask.protocol import EpisodeList, selection_episodes
 from fewtask.sampler import EpisodeSampler
+from fewtask.threads import keep_memory, notice_others
 from fewtask.training.averaging import averaged, move_average, start_average
 from fewtask.training.history import History
 from fewtask.training.interruption import InterruptedRunError, ctrl_c
@@ -40,6 +41,8 @@ def fit(
     The selected weights are in `state.best`; the method itself keeps those of the last step.
     """
     settings, train = method.settings, method.settings.train
+    keep_memory()
+    notice_others()
     history = history or History(None)
     state = new_state(method, pools.train, pools.outer)
     history.restore([] if checkpoint is None else state.resume(checkpoint))
