@@ -22,14 +22,11 @@ from pathlib import Path
 from fewtask.check import CheckRow, check
 from fewtask.cli.common import make_console, progress_on
 from fewtask.datasets.cache import prepare
-from fewtask.datasets.raw import RAW_VARIABLE
 from fewtask.errors import FewtaskError
 from fewtask.files import write_json, write_text
 from fewtask.presets import load_preset
 from fewtask.threads import settle_threads
 
-NEIGHBOUR = Path(__file__).resolve().parents[2] / "shared" / "data"
-"""Publishers' files beside the project, used where neither --raw-dir nor FEWTASK_RAW names a folder."""
 METHODS = ("protonet", "meta-interpolation")
 LEAST_STEPS = 6
 """Two steps each in the first and the last third, and two hyper-updates with steps between them."""
@@ -117,7 +114,7 @@ def measure(preset: str, method: str, options: argparse.Namespace) -> tuple[Chec
         "period": min(LENGTHS[preset].period, steps // 2),
         "threads": options.threads,
         "data_dir": None if options.data_dir is None else str(options.data_dir),
-        "raw_dir": raw_dir(options.raw_dir),
+        "raw_dir": None if options.raw_dir is None else str(options.raw_dir),
     }
     # Preparation can need more memory than the run after it, and a child starts with its parent's peak on its
     # account: hence a process for each, and a parent that never loads any data.
@@ -148,12 +145,6 @@ def work(job: dict[str, str | int | None]) -> int:
         return 1
     print(json.dumps(dataclasses.asdict(row)))
     return 0
-
-
-def raw_dir(named: Path | None) -> str | None:
-    if named is None and not os.environ.get(RAW_VARIABLE) and NEIGHBOUR.is_dir():
-        named = NEIGHBOUR
-    return None if named is None else str(named)
 
 
 def ending(code: int) -> str:

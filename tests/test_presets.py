@@ -17,7 +17,8 @@ from fewtask.pool import TaskPool
 from fewtask.presets import base_preset, load_preset, preset_changes, preset_label, preset_names
 from fewtask.settings import RunSettings, update
 
-PAPER = (Path(__file__).resolve().parents[1] / ".." / "shared" / "paper" / "hyperparameters.json").resolve()
+PAPER = Path(__file__).parent / "paper_hyperparameters.json"
+"""The tables of hyper-parameters in the paper's appendix."""
 # Per preset of the paper: shape of a row, tasks of the training split (1: a class pool), classes a task.
 KINDS: dict[str, tuple[tuple[int, ...], int, int]] = {
     "metabolism": ((1024,), 3, 2),
@@ -39,8 +40,6 @@ NARROW = {"set_function": {"hidden": 8}}
 
 @pytest.fixture(scope="module")
 def paper() -> dict[str, dict[str, Any]]:
-    if not PAPER.is_file():
-        pytest.skip(f"the paper's hyper-parameters are not at {PAPER}")
     values = json.loads(PAPER.read_text(encoding="utf-8"))
     return {name.replace("_", "-"): entry for name, entry in values.items() if not name.startswith("_")}
 

@@ -92,8 +92,8 @@ def check(
     period: int,
     *,
     changes: Mapping[str, Any] | None = None,
-    data_dir: Path | None = None,
-    raw_dir: Path | None = None,
+    data_dir: str | Path | None = None,
+    raw_dir: str | Path | None = None,
     progress: Progress = quiet,
 ) -> CheckRow:
     """Trains for so many steps with a hyper-update every `period`; `changes` replaces further settings."""

@@ -11,7 +11,6 @@ from fewtask.datasets import audio
 from fewtask.errors import DataError
 
 pytest.importorskip("soundfile")
-pytest.importorskip("scipy")
 
 
 def chirp(rate: int, seconds: float = 5.0) -> np.ndarray:

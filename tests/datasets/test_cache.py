@@ -198,6 +198,7 @@ def test_the_data_folder_is_the_argument_then_the_variable_then_the_users_cache(
 ) -> None:
     monkeypatch.setenv("FEWTASK_DATA", str(tmp_path / "variable"))
     assert cache.data_folder(tmp_path / "argument") == tmp_path / "argument"
+    assert cache.data_folder(str(tmp_path / "argument")) == tmp_path / "argument"
     assert cache.data_folder() == tmp_path / "variable"
     monkeypatch.delenv("FEWTASK_DATA")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "xdg"))

@@ -20,7 +20,6 @@ from fewtask.sampler import EpisodeSampler
 from fewtask.settings import DataSettings
 
 soundfile = pytest.importorskip("soundfile")
-pytest.importorskip("scipy")
 
 
 @pytest.fixture(scope="module")

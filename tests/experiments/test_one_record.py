@@ -32,7 +32,7 @@ def test_trained_by_hand_or_in_a_grid_the_record_is_the_same(method: str, tmp_pa
     grids = run_one(job(settings, tmp_path))
     saved = json.loads((run / "result.json").read_text())
     assert without_times(saved) == without_times(grids)
-    assert Ledger(tmp_path / "mine").read(settings) == saved
+    assert Ledger(str(tmp_path / "mine")).read(settings) == saved
     result = execute(settings, load_dataset(settings.dataset, settings.data), str(run), show_progress=False)
     assert result.record == saved
     assert len(result.history) >= len(saved["history"])

@@ -78,10 +78,8 @@ def read_sound(path: Path, most_seconds: float | None = None) -> np.ndarray:
 def resample(sound: np.ndarray, rate: int) -> np.ndarray:
     """Sound [samples] of any rate to 16 kHz by a polyphase filter, clipped to [-1, 1]."""
     if rate != RATE:
-        try:
-            from scipy.signal import resample_poly
-        except ImportError as error:
-            raise DataError('resampling sound needs scipy: pip install "fewtask[sound]"') from error
+        from scipy.signal import resample_poly
+
         shared = gcd(rate, RATE)
         sound = resample_poly(sound, RATE // shared, rate // shared)
     return np.clip(sound, -1.0, 1.0)

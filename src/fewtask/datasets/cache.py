@@ -23,17 +23,17 @@ from fewtask.settings import DataSettings
 DATA_VARIABLE = "FEWTASK_DATA"
 
 
-def data_folder(data_dir: Path | None = None) -> Path:
+def data_folder(data_dir: str | Path | None = None) -> Path:
     """The folder of prepared data: the argument, FEWTASK_DATA, or the user's cache folder."""
     if data_dir is not None:
-        return data_dir.expanduser()
+        return Path(data_dir).expanduser()
     if os.environ.get(DATA_VARIABLE):
         return Path(os.environ[DATA_VARIABLE]).expanduser()
     cache = os.environ.get("XDG_CACHE_HOME")
     return (Path(cache) if cache else Path.home() / ".cache") / "fewtask"
 
 
-def prepared_folder(source: Source, data: DataSettings, data_dir: Path | None = None) -> Path:
+def prepared_folder(source: Source, data: DataSettings, data_dir: str | Path | None = None) -> Path:
     return data_folder(data_dir) / source.name / f"{source.variant(data)}-v{source.version}"
 
 
@@ -41,8 +41,8 @@ def load_dataset(
     settings_dataset_name: str,
     data: DataSettings,
     *,
-    data_dir: Path | None = None,
-    raw_dir: Path | None = None,
+    data_dir: str | Path | None = None,
+    raw_dir: str | Path | None = None,
     progress: Progress = quiet,
 ) -> Dataset:
     """A data set, prepared first where there is no whole cache of it; `Dataset.pools` says what serves what."""
@@ -55,7 +55,7 @@ def load_dataset(
     return source.build(prepared, data)
 
 
-def is_ready(name: str, data: DataSettings, data_dir: Path | None = None) -> bool:
+def is_ready(name: str, data: DataSettings, data_dir: str | Path | None = None) -> bool:
     """Whether a data set can be loaded without its raw files."""
     source = get_source(name)
     return source.prepare is None or store.problem(prepared_folder(source, data, data_dir)) is None
@@ -65,8 +65,8 @@ def prepare(
     name: str,
     data: DataSettings,
     *,
-    data_dir: Path | None = None,
-    raw_dir: Path | None = None,
+    data_dir: str | Path | None = None,
+    raw_dir: str | Path | None = None,
     progress: Progress = quiet,
 ) -> dict[str, Any]:
     """Read a data set's raw files into the cache unless a whole one of these files is there; returns its manifest.
@@ -100,7 +100,7 @@ def prepare(
         return store.write(folder, prepared, about, replace=whole)
 
 
-def verify(name: str, data: DataSettings, data_dir: Path | None = None) -> dict[str, Any]:
+def verify(name: str, data: DataSettings, data_dir: str | Path | None = None) -> dict[str, Any]:
     """The manifest of a prepared data set, after checking every byte of it against its checksum."""
     source = get_source(name)
     if source.prepare is None:

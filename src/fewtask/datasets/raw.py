@@ -23,7 +23,7 @@ RAW_VARIABLE = "FEWTASK_RAW"
 RETRIES = 3
 
 
-def raw_folder(source: Source, raw_dir: Path | None, download_dir: Path) -> Path:
+def raw_folder(source: Source, raw_dir: str | Path | None, download_dir: Path) -> Path:
     """The folder of the data set's raw files, downloading them into `download_dir` where none is named."""
     named = named_folder(raw_dir)
     if named is not None:
@@ -34,18 +34,18 @@ def raw_folder(source: Source, raw_dir: Path | None, download_dir: Path) -> Path
     return folder
 
 
-def present_folder(source: Source, raw_dir: Path | None, download_dir: Path) -> Path | None:
+def present_folder(source: Source, raw_dir: str | Path | None, download_dir: Path) -> Path | None:
     """Where the raw files are already, or None; nothing is downloaded."""
     named = named_folder(raw_dir)
     places = [download_dir / source.folder] if named is None else [named / source.folder, named]
     return next((folder for folder in places if not missing_files(source, folder)), None)
 
 
-def named_folder(raw_dir: Path | None) -> Path | None:
+def named_folder(raw_dir: str | Path | None) -> Path | None:
     """The raw folder that the user names, by an option or by the environment."""
     if raw_dir is None and os.environ.get(RAW_VARIABLE):
         raw_dir = Path(os.environ[RAW_VARIABLE])
-    return None if raw_dir is None else raw_dir.expanduser()
+    return None if raw_dir is None else Path(raw_dir).expanduser()
 
 
 def locate(source: Source, named: Path) -> Path:

@@ -28,8 +28,8 @@ def run_stem(preset: str, settings: RunSettings) -> str:
 class Ledger:
     """Records of finished runs in a folder."""
 
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
+    def __init__(self, folder: str | Path) -> None:
+        self.folder = Path(folder)
         self._digests: dict[Path, str] = {}
         self._records: dict[Path, tuple[int, dict[str, Any]]] = {}
 
