@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from fewtask.hypergradient import hypergradient
     from fewtask.learner import FewShotClassifier, MetaLearner
     from fewtask.methods import make_method
+    from fewtask.own import read_own
     from fewtask.pool import Dataset, TaskPool
     from fewtask.presets import load_preset
     from fewtask.protocol import draw_episodes
@@ -34,6 +35,7 @@ _PLACES = {
     "load_preset": "fewtask.presets",
     "load_run": "fewtask.run",
     "make_method": "fewtask.methods",
+    "read_own": "fewtask.own",
     "update": "fewtask.settings",
 }
 
@@ -54,6 +56,7 @@ __all__ = [
     "load_preset",
     "load_run",
     "make_method",
+    "read_own",
     "update",
 ]
 

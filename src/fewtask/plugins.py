@@ -1,9 +1,9 @@
 """Registries: what comes with fewtask, what other packages bring, and what a script adds.
 
 Another package names its own as entry points, in the group of the registry (`fewtask.methods`, `fewtask.encoders`,
-`fewtask.set_functions`, `fewtask.estimators`, `fewtask.datasets`); they are known by name and imported when they are
-used. A script registers its own when it is loaded, by `--plugin FILE.py` or by standing in FEWTASK_PLUGINS, which
-processes started from here inherit.
+`fewtask.set_functions`, `fewtask.estimators`, `fewtask.datasets`, `fewtask.featurisers`); they are known by name and
+imported when they are used. A script registers its own when it is loaded, by `--plugin FILE.py` or by standing in
+FEWTASK_PLUGINS, which processes started from here inherit.
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
-from fewtask.errors import DataError, RunError
+from fewtask.errors import DataError, RunError, SettingsError
 from fewtask.features import Table, load_featuriser
 from fewtask.features.array import Array, arranged
 from fewtask.features.numbers import MOST_CATEGORIES, Numbers
@@ -141,7 +141,7 @@ def test_a_row_that_is_not_finite_is_named() -> None:
 
 
 def test_damaged_settings_are_one_sentence() -> None:
-    with pytest.raises(RunError, match="unknown kind of input 'smell'"):
+    with pytest.raises(SettingsError, match="unknown kind of input 'smell'"):
         load_featuriser({"kind": "smell"})
     with pytest.raises(RunError, match="the settings of the input 'numbers' are damaged"):
         load_featuriser({"kind": "numbers"})

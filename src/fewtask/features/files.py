@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -14,6 +13,7 @@ from fewtask.datasets.base import Progress
 from fewtask.errors import DataError
 from fewtask.features.base import good_rows
 from fewtask.features.table import BadRow, Table
+from fewtask.threads import usable_cores
 
 T = TypeVar("T")
 
@@ -36,7 +36,7 @@ def read_files(
             # Errors begin with the path, which is said as the table has it.
             return f"'{name}'{str(error).removeprefix(str(path))}"
 
-    with ThreadPoolExecutor(os.cpu_count()) as threads:
+    with ThreadPoolExecutor(usable_cores()) as threads:
         try:
             results = list(progress(threads.map(attempt, names), what, len(names)))
         except BaseException:

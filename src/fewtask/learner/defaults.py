@@ -21,7 +21,7 @@ IMAGES: dict[str, Any] = {
     "mixup": {"alpha": 2.0},
     "train": {"steps": 2000},
 }
-# Features that know other classes already: start from them, and move away slowly.
+# Features that know other classes already (of pictures: the classic ones): start from them, and move away slowly.
 PRETRAINED: dict[str, Any] = {
     "encoder": {"name": "residual-mlp", "width": 256},
     "optimizer": {"lr": 1e-4, "weight_decay": 1e-4},
@@ -38,7 +38,7 @@ NUMBERS: dict[str, Any] = {
     "optimizer": {"lr": 1e-3, "weight_decay": 0.03},
     "train": {"steps": 1500},
 }
-KINDS = {"molecules": FINGERPRINTS, "text": PRETRAINED, "sound": PRETRAINED}
+KINDS = {"molecules": FINGERPRINTS, "text": PRETRAINED, "sound": PRETRAINED, "images": PRETRAINED}
 COMMON: dict[str, Any] = {
     "episode": {"batch": 4},
     "train": {"average": 0.999, "validate_every": 100, "validation_episodes": 300},

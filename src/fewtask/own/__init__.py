@@ -3,5 +3,6 @@
 from __future__ import annotations
 
 from fewtask.own.data import OwnData
+from fewtask.own.reading import read_own
 
-__all__ = ["OwnData"]
+__all__ = ["OwnData", "read_own"]

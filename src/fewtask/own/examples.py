@@ -21,6 +21,17 @@ from fewtask.features.images import pillow
 from fewtask.files import write_atomically, write_text
 
 SHOWN, ASKED = 5, 40
+PICTURE_TASKS = {
+    "red": ("red", "full", (0, 1, 2)),
+    "orange": ("orange", "full", (2, 3, 4)),
+    "yellow": ("yellow", "full", (4, 5, 6)),
+    "green": ("green", "full", (0, 3, 6)),
+    "violet": ("violet", "full", (1, 4, 6)),
+    "indigo": ("indigo", "full", (0, 2, 5)),
+    "red small": ("red", "half", (1, 3, 5)),
+    "green small": ("green", "half", (2, 4, 6)),
+}
+"""Colour, size and digits of each task."""
 
 
 @dataclass(frozen=True)
@@ -62,28 +73,26 @@ def table_example(folder: Path) -> Example:
 
 
 def folder_example(folder: Path) -> Example:
-    """Digits in colours, sizes and angles as pictures in task/class/file."""
+    """Digits on coloured paper as pictures in task/class/file."""
     from sklearn.datasets import load_digits
 
     image, _ = pillow()
     bundle = load_digits()
     rng = np.random.default_rng(0)
     enlarged = np.kron(bundle.images * (255 / 16), np.ones((3, 3))).round().astype(np.uint8)
-    colours, angles = ("red", "orange", "green", "violet"), (0, 90)
-    tasks = [(colour, "full", angle) for colour in colours for angle in angles]
-    for colour, size, angle in tasks:
-        for digit in range(5):
-            chosen = rng.permutation(np.flatnonzero(bundle.target == digit))[:12]
-            place = folder / "pictures" / f"{colour}-{angle}" / str(digit)
-            _save(image, paint(enlarged[chosen], (colour, size, angle)), place)
+    for name, (colour, size, digits) in PICTURE_TASKS.items():
+        for digit in digits:
+            chosen = rng.permutation(np.flatnonzero(bundle.target == digit))[:20]
+            place = folder / "pictures" / name / str(digit)
+            _save(image, paint(enlarged[chosen], (colour, size, 0)), place)
     cells = {}
-    for digit in range(5):
+    for digit in (7, 8, 9):
         chosen = rng.permutation(np.flatnonzero(bundle.target == digit))[: SHOWN + ASKED]
-        names = _save(image, paint(enlarged[chosen], ("blue", "full", 180)), folder / "new" / str(digit))
+        names = _save(image, paint(enlarged[chosen], ("blue", "full", 0)), folder / "new" / str(digit))
         cells[str(digit)] = [[f"new/{digit}/{name}"] for name in names]
     _new_task(folder, ["file"], cells)
     return Example(
-        "pictures", "eight tasks as folders of pictures: which digit is it? The new task is blue, upside down"
+        "pictures", "eight tasks as folders of pictures: which of three digits is it? The new task is 7, 8 or 9"
     )
 
 

@@ -19,9 +19,9 @@ LABEL_ARRAYS = ("y", "labels", "label", "Y")
 TASK_ARRAYS = ("groups", "group", "tasks", "task")
 
 
-def read_own(path: Path, columns: Columns | None = None) -> OwnData:
+def read_own(path: str | Path, columns: Columns | None = None) -> OwnData:
     """A table (CSV, TSV, Parquet), an .npz file, or a folder of pictures or sounds."""
-    columns = columns or Columns()
+    path, columns = Path(path), columns or Columns()
     if path.is_dir():
         return read_folder(path, columns)
     if not path.exists():
