@@ -61,6 +61,14 @@ def test_halved_validation_gives_the_set_function_other_rows_than_the_selection(
         assert set(outer) | set(selection) == set(whole)
 
 
+def test_rows_that_pools_share_are_moved_once() -> None:
+    pools = WHOLE.pools(DataSettings(halve_validation=True))
+    assert pools.to("cpu").train is pools.train
+    moved = pools.to("meta")
+    assert moved.train.rows.device.type == "meta"
+    assert len({id(pool.rows) for pool in (moved.train, moved.outer, moved.selection, moved.split("test"))}) == 1
+
+
 def test_the_fingerprint_is_of_the_splits_and_not_of_who_gets_which_half() -> None:
     prints = [WHOLE.pools(data).fingerprint for data in (DataSettings(), DataSettings(halve_validation=True))]
     assert prints[0] == prints[1]

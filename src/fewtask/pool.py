@@ -24,6 +24,8 @@ from fewtask.tasks import Task, TaskPool
 __all__ = ["SPLITS", "Dataset", "Pools", "Task", "TaskPool"]
 
 SPLITS = ("train", "validation", "test")
+ASIDE = 0.25
+"""Share of the tasks, or classes, that is set aside for validation where there is none."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,12 +63,17 @@ class Pools:
         return _split(self.splits, name)
 
     def to(self, device: torch.device | str) -> Pools:
-        return dataclasses.replace(
-            self,
-            splits={name: pool.to(device) for name, pool in self.splits.items()},
-            outer=self.outer.to(device),
-            selection=self.selection.to(device),
-        )
+        moved: dict[int, torch.Tensor] = {}
+
+        def move(pool: TaskPool) -> TaskPool:
+            # Pools over the same rows share them there too.
+            if id(pool.rows) not in moved:
+                moved[id(pool.rows)] = pool.rows.to(device)
+            rows = moved[id(pool.rows)]
+            return pool if rows is pool.rows else dataclasses.replace(pool, rows=rows)
+
+        splits = {name: move(pool) for name, pool in self.splits.items()}
+        return dataclasses.replace(self, splits=splits, outer=move(self.outer), selection=move(self.selection))
 
     @cached_property
     def fingerprint(self) -> str:
@@ -125,7 +132,7 @@ class Dataset:
         if data.train_classes is not None:
             train = train.restrict(data.train_classes)
         if validation is None:
-            train, validation = train.set_aside(data.seed, way)
+            train, validation = set_aside(train, data.seed, way)
             notes.append(_set_aside_note(validation))
         if data.validation_classes is not None:
             validation = validation.restrict(data.validation_classes)
@@ -140,6 +147,21 @@ class Dataset:
         if self.test is not None:
             splits["test"] = self.test
         return Pools(splits, outer, selection, not data.train_on_validation, tuple(notes))
+
+
+def set_aside(pool: TaskPool, seed: int, way: int = 2) -> tuple[TaskPool, TaskPool]:
+    """The pool without a quarter of its tasks, or of the classes of a class pool, and those by themselves."""
+    what, least = ("classes", way) if pool.is_class_pool else ("tasks", 1)
+    available = len(pool.class_names if pool.is_class_pool else pool.tasks)
+    count = max(least, round(ASIDE * available))
+    if available - count < least:
+        raise TaskError(
+            f"none of {available} {what} can be set aside for validation: bring validation tasks, or at least "
+            f"{2 * least} {what}"
+        )
+    mixed = np.random.default_rng(seed).permutation(available)
+    rest, aside = sorted(mixed[count:].tolist()), sorted(mixed[:count].tolist())
+    return pool.subset(rest), pool.subset(aside)
 
 
 def joined(first: TaskPool, second: TaskPool) -> TaskPool:

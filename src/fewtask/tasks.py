@@ -19,9 +19,6 @@ from torch import Tensor
 
 from fewtask.errors import TaskError
 
-ASIDE = 0.25
-"""Share of the tasks, or classes, that is set aside for validation where there is none."""
-
 
 @dataclass(frozen=True)
 class Task:
@@ -166,20 +163,6 @@ class TaskPool:
         if not 2 <= classes <= available:
             raise TaskError(f"{classes} classes were asked for, and the pool has {available} (at least 2 needed)")
         return self.subset(range(classes))
-
-    def set_aside(self, seed: int, way: int = 2) -> tuple[TaskPool, TaskPool]:
-        """The pool without a quarter of its tasks, or of the classes of a class pool, and those by themselves."""
-        what, least = ("classes", way) if self.is_class_pool else ("tasks", 1)
-        available = len(self.class_names if self.is_class_pool else self.tasks)
-        count = max(least, round(ASIDE * available))
-        if available - count < least:
-            raise TaskError(
-                f"none of {available} {what} can be set aside for validation: bring validation tasks, or at least "
-                f"{2 * least} {what}"
-            )
-        mixed = np.random.default_rng(seed).permutation(available)
-        rest, aside = sorted(mixed[count:].tolist()), sorted(mixed[:count].tolist())
-        return self.subset(rest), self.subset(aside)
 
     def subset(self, kept: Collection[int]) -> TaskPool:
         """Some of the tasks, or of the classes of a class pool, by their numbers."""
