@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 
-.PHONY: demo test lint check-datasets bench clean
+.PHONY: demo test chaos lint check-datasets bench clean
 
 $(INSTALLED): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
@@ -21,6 +21,10 @@ lint: $(INSTALLED)
 
 test: lint
 	$(BIN)/pytest
+
+# All planted faults; the list and its score are printed.
+chaos: $(INSTALLED)
+	$(BIN)/python tests/mutation/run.py
 
 check-datasets: $(INSTALLED)
 	$(BIN)/python benchmarks/check_datasets.py
