@@ -11,35 +11,47 @@ import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from fewtask.errors import SettingsError, unknown
+from fewtask.ranges import Checked, Range
 
 OptimizerName = Literal["adam", "adamw", "sgd"]
 ScheduleName = Literal["constant", "linear"]
+# What a setting may be is stated once, here, and checked wherever settings are made.
+Count = Annotated[int, Range(1, 1e9)]
+"""Of steps, rows, episodes, ..."""
+Size = Annotated[int, Range(1, 100_000)]
+"""Of layers and episodes: what is multiplied with others before memory is asked for."""
+Seed = Annotated[int, Range(0, 2**63 - 1)]
+Share = Annotated[float, Range(0, 1)]
+Decay = Annotated[float, Range(0, 1, below=True)]
+Rate = Annotated[float, Range(0, 1_000)]
+Factor = Annotated[float, Range(0, 1e9, above=True)]
 
 
 @dataclass(frozen=True)
-class DataSettings:
+class DataSettings(Checked):
     """Which rows make up the tasks."""
 
-    seed: int = 0
+    GROUP: ClassVar[str] = "data."
+    seed: Seed = 0
     """Seed of every choice of rows; apart from the run's seed, so that all methods see the same rows."""
-    max_per_class: int | None = None
+    max_per_class: Count | None = None
     """At most so many rows a class, where the data set limits them; unset: the data set's own default."""
     features: str | None = None
     """Kind of features, where a data set offers several; unset: the data set's own default."""
     strict: bool = False
     """Leak-free variant: molecules, recordings or hypotheses are divided, not only tasks."""
-    train_classes: int | None = None
+    train_classes: Annotated[int, Range(2, 1e9)] | None = None
     """Use only the first so many meta-training classes of a class pool."""
-    validation_classes: int | None = None
+    validation_classes: Annotated[int, Range(2, 1e9)] | None = None
     """Use only the first so many meta-validation classes of a class pool."""
-    train_tasks: int | None = None
+    train_tasks: Count | None = None
     """Only so many of the meta-training tasks (classes, in a class pool), drawn by `draw`."""
-    train_rows: int | None = None
+    train_rows: Count | None = None
     """At most so many rows of each meta-training class, drawn by `draw`; the other splits stay whole."""
-    draw: int = 0
+    draw: Seed = 0
     """Which draw of `train_tasks` and `train_rows`: apart from `seed`, so that the other splits stay the same."""
     train_on_validation: bool = False
     """Add the meta-validation tasks to meta-training: the extra row that shows what their labels are worth."""
@@ -48,40 +60,43 @@ class DataSettings:
 
 
 @dataclass(frozen=True)
-class EpisodeSettings:
+class EpisodeSettings(Checked):
     """Size of the episodes."""
 
-    way: int = 5
+    GROUP: ClassVar[str] = "episode."
+    way: Annotated[int, Range(2, 100_000)] = 5
     """Classes an episode (K)."""
-    shot: int = 5
+    shot: Size = 5
     """Support rows a class (N)."""
-    query: int = 10
+    query: Size = 10
     """Query rows a class in meta-training (Q)."""
-    batch: int = 4
+    batch: Size = 4
     """Episodes a step (B)."""
 
 
 @dataclass(frozen=True)
-class EncoderSettings:
+class EncoderSettings(Checked):
     """The network that embeds rows."""
 
+    GROUP: ClassVar[str] = "encoder."
     name: str = "mlp"
     """conv4, mlp, residual-mlp, text-head, or electra."""
-    width: int = 500
+    width: Size = 500
     """Width of the hidden and the output layers; for conv4 the number of filters."""
-    scale: float = 5.0
+    scale: Factor = 5.0
     """residual-mlp: length of the normalised input."""
     path: str = "google/electra-small-discriminator"
     """electra: name or folder of the pretrained model."""
 
 
 @dataclass(frozen=True)
-class ModelSettings:
+class ModelSettings(Checked):
     """How embeddings become predictions, and how they are normalised."""
 
+    GROUP: ClassVar[str] = "model."
     distance: Literal["squared-euclidean", "euclidean"] = "squared-euclidean"
     """Distance between a query and a prototype."""
-    scale: float = 1.0
+    scale: Factor = 1.0
     """Factor of the distances before the softmax: squared distances over hundreds of numbers saturate it."""
     scale_by: Literal["fixed", "dimension", "learned"] = "fixed"
     """The factor as it is, divided by the width of the embedding, or learned with theta from there."""
@@ -92,56 +107,60 @@ class ModelSettings:
 
 
 @dataclass(frozen=True)
-class OptimizerSettings:
+class OptimizerSettings(Checked):
     """Optimiser of the encoder's weights, theta."""
 
+    GROUP: ClassVar[str] = "optimizer."
     name: OptimizerName = "adam"
-    lr: float = 1e-3
+    lr: Rate = 1e-3
     schedule: ScheduleName = "constant"
-    weight_decay: float = 0.0
+    weight_decay: Rate = 0.0
 
 
 @dataclass(frozen=True)
-class HyperSettings:
+class HyperSettings(Checked):
     """Outer optimisation of lambda: Algorithm 2."""
 
+    GROUP: ClassVar[str] = "hyper."
     estimator: str = "neumann"
     name: OptimizerName = "adam"
-    lr: float = 1e-4
+    lr: Rate = 1e-4
     schedule: ScheduleName = "linear"
-    updates: int = 100
+    updates: Count = 100
     """How often lambda is updated in a run, at least: the steps between two updates follow from it."""
-    period: int | None = None
+    period: Count | None = None
     """Steps between two updates of lambda (S), where they are to be given instead of `updates`."""
-    terms: int = 5
+    terms: Annotated[int, Range(0, 100_000)] = 5
     """Hessian products of the Neumann series (q)."""
-    weight_lr: float = 0.05
+    weight_lr: Rate = 0.05
     """Learning rate of a learned interpolation.weight, one number that must move further than phi's many."""
 
 
 @dataclass(frozen=True)
-class SetFunctionSettings:
+class SetFunctionSettings(Checked):
     """The set function phi_lambda."""
 
+    GROUP: ClassVar[str] = "set_function."
     name: str = "set-transformer"
     """set-transformer, deep-sets, mean; or with few learned numbers gate, random-weight, low-rank."""
-    hidden: int = 1024
+    hidden: Size = 1024
     """Width of its hidden layers (d_h)."""
-    heads: int = 4
+    heads: Size = 4
     """Attention heads of the Set Transformer; the rank of low-rank."""
-    dropout: float = 0.1
+    dropout: Decay = 0.1
 
 
 @dataclass(frozen=True)
-class InterpolationSettings:
+class InterpolationSettings(Checked):
     """Where and how tasks are interpolated."""
 
-    layer: int = 1
+    GROUP: ClassVar[str] = "interpolation."
+    layer: Annotated[int, Range(0, 1_000)] = 1
     """Layer after which features are interpolated, 0 (the input) to L (the output)."""
     pairs: Literal["all", "matched"] = "all"
     """Every support pair of a class (Eq. 3), or a random one-to-one matching: several times cheaper."""
     strategy: Literal["support", "query", "support+query", "support+noise"] = "support"
-    cardinality: int = 2
+    cardinality: Annotated[int, Range(1, 1_000)] = 2
     """Elements of an interpolated set, each from another task."""
     label_sharing: bool = False
     """Tasks have the same classes (active, inactive), which are merged class by class and not paired at random."""
@@ -149,21 +168,22 @@ class InterpolationSettings:
     """Learn lambda on validation tasks; otherwise jointly with theta."""
     singleton_loss: bool = True
     """Also train on the original tasks."""
-    weight: float = 0.5
+    weight: Share = 0.5
     """Share of the loss of interpolated tasks; the rest is that of the original ones. The paper's is 0.5."""
     learn_weight: bool = False
     """Learn that share with lambda, from there."""
 
 
 @dataclass(frozen=True)
-class MixupSettings:
+class MixupSettings(Checked):
     """Manifold Mixup of MetaMix and MLTI."""
 
-    alpha: float = 0.5
+    GROUP: ClassVar[str] = "mixup."
+    alpha: Factor = 0.5
     """Beta(alpha, alpha) of the mixing weight: 0.5 for features, 2 for images."""
-    cross_task: float = 0.5
+    cross_task: Share = 0.5
     """MLTI: probability of mixing two tasks, against `within_task` and training on the tasks as they are."""
-    within_task: float = 0.0
+    within_task: Share = 0.0
     """MLTI: probability of mixing a task with itself, as `within` says."""
     within: Literal["support", "query", "classes"] = "support"
     """MLTI: queries mixed with support rows (MetaMix) or with other queries of their task, by one weight a task; or
@@ -179,63 +199,68 @@ class MixupSettings:
 
 
 @dataclass(frozen=True)
-class MetaRegSettings:
+class MetaRegSettings(Checked):
     """Learned l2 coefficients."""
 
-    initial: float = 1e-5
+    GROUP: ClassVar[str] = "metareg."
+    initial: Rate = 1e-5
     """Coefficient of every weight at the start."""
 
 
 @dataclass(frozen=True)
-class AdaptationSettings:
+class AdaptationSettings(Checked):
     """Inner steps of FOMAML."""
 
-    steps: int = 5
+    GROUP: ClassVar[str] = "adaptation."
+    steps: Annotated[int, Range(0, 100_000)] = 5
     """Gradient steps on the support set in training."""
-    test_steps: int = 10
+    test_steps: Annotated[int, Range(0, 100_000)] = 10
     """Gradient steps on the support set at test."""
-    lr: float = 0.01
+    lr: Rate = 0.01
 
 
 @dataclass(frozen=True)
-class CentroidSettings:
+class CentroidSettings(Checked):
     """Prototypes of the input itself."""
 
+    GROUP: ClassVar[str] = "centroid."
     preparation: Literal["auto", "raw", "standardised", "unit"] = "auto"
     """What happens to the rows first; auto chooses on meta-validation."""
 
 
 @dataclass(frozen=True)
-class TrainSettings:
+class TrainSettings(Checked):
     """Length of the run, validation and selection."""
 
-    steps: int = 10_000
-    validate_every: int = 250
-    validation_episodes: int = 1_000
-    average: float = 0.0
+    GROUP: ClassVar[str] = "train."
+    steps: Count = 10_000
+    validate_every: Count = 250
+    validation_episodes: Annotated[int, Range(1, 10_000_000)] = 1_000
+    average: Decay = 0.0
     """Decay of an exponential average of the weights that is validated, selected and saved instead; 0: off."""
-    log_every: int = 50
-    checkpoint_every: int = 250
+    log_every: Count = 50
+    checkpoint_every: Count = 250
 
 
 @dataclass(frozen=True)
-class EvaluationSettings:
+class EvaluationSettings(Checked):
     """Meta-test, and the episodes of meta-validation."""
 
-    episodes: int = 3_000
-    query: int = 15
+    GROUP: ClassVar[str] = "evaluation."
+    episodes: Annotated[int, Range(1, 10_000_000)] = 3_000
+    query: Size = 15
     """Query rows a class in validation and test."""
-    seed: int = 0
+    seed: Seed = 0
     """Seed of the list of episodes: the same for every method and every run."""
 
 
 @dataclass(frozen=True)
-class RunSettings:
+class RunSettings(Checked):
     """Everything that a run depends on."""
 
     dataset: str = "rainbow-digits"
     method: str = "meta-interpolation"
-    seed: int = 0
+    seed: Seed = 0
     data: DataSettings = field(default_factory=DataSettings)
     episode: EpisodeSettings = field(default_factory=EpisodeSettings)
     encoder: EncoderSettings = field(default_factory=EncoderSettings)
@@ -284,8 +309,6 @@ def _merge(node: Any, changes: Mapping[str, Any], where: str) -> Any:
             if not isinstance(value, Mapping):
                 raise SettingsError(f"setting '{where}{key}' is a group and takes a table of settings")
             replaced[key] = _merge(current, value, f"{where}{key}.")
-        elif isinstance(current, float) and isinstance(value, int) and not isinstance(value, bool):
-            replaced[key] = float(value)
         else:
             replaced[key] = value
     return dataclasses.replace(node, **replaced)

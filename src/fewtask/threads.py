@@ -10,6 +10,10 @@ import platform
 import warnings
 from collections.abc import Iterator
 
+from fewtask.errors import SettingsError
+
+MOST_THREADS = 1_024
+"""More than that ends the process, not only the run."""
 THREAD_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMEXPR_NUM_THREADS")
 ALLOCATOR_VARIABLES = ("MALLOC_MMAP_THRESHOLD_", "MALLOC_TRIM_THRESHOLD_", "GLIBC_TUNABLES")
 
@@ -38,6 +42,8 @@ def settle_threads(threads: int) -> None:
     """Uses so many threads (0: torch's own choice), and keeps freed memory at hand."""
     import torch
 
+    if not 0 <= threads <= MOST_THREADS:
+        raise SettingsError(f"threads is {threads}: it must be at least 0 (all cores) and at most {MOST_THREADS}")
     if threads:
         torch.set_num_threads(threads)
     keep_memory()

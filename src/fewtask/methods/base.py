@@ -93,12 +93,6 @@ class Method(nn.Module):
 
     def check(self, train: TaskPool, validation: TaskPool) -> None:
         """Raises SettingsError for settings that cannot work on these tasks, before training starts."""
-        episode = self.settings.episode
-        for name, least in (("way", 2), ("shot", 1), ("query", 1), ("batch", 1)):
-            if getattr(episode, name) < least:
-                raise SettingsError(f"episode.{name} is {getattr(episode, name)}: {self.name} needs at least {least}")
-        if not self.settings.model.scale > 0:
-            raise SettingsError(f"model.scale is {self.settings.model.scale:g}: the factor of distances is positive")
 
     def prepare(self, train: TaskPool, accuracy: Callable[[], float]) -> None:
         """Whatever is found from the data before the first step.

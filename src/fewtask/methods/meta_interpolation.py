@@ -60,8 +60,6 @@ class MetaInterpolation(SetMethod):
     def check(self, train: TaskPool, validation: TaskPool) -> None:
         super().check(train, validation)
         mix, episode = self.settings.interpolation, self.settings.episode
-        if mix.cardinality < 1:
-            raise SettingsError(f"interpolation.cardinality is {mix.cardinality}: a set has at least one element")
         if mix.cardinality > 2 and mix.pairs == "all":
             raise SettingsError(
                 f"interpolation.pairs 'all' with sets of {mix.cardinality} would be "
@@ -73,9 +71,6 @@ class MetaInterpolation(SetMethod):
             raise SettingsError(
                 f"sets of {mix.cardinality} tasks need as many training tasks, and there are {len(train.tasks)}"
             )
-
-        if not 0 <= mix.weight <= 1:
-            raise SettingsError(f"interpolation.weight is {mix.weight:g}: a share is between 0 and 1")
         if mix.learn_weight and not (mix.bilevel and mix.singleton_loss):
             raise SettingsError(
                 "interpolation.learn_weight needs interpolation.bilevel and interpolation.singleton_loss: a share that "

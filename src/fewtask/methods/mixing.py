@@ -8,7 +8,6 @@ import torch
 from torch import Tensor
 
 from fewtask.episodes import Episode
-from fewtask.errors import SettingsError
 from fewtask.methods.base import Method, Step, join, part
 from fewtask.methods.metric import accuracy, class_mean, mixing_weight
 from fewtask.pool import TaskPool
@@ -22,8 +21,6 @@ class MixingMethod(Method):
     def check(self, train: TaskPool, validation: TaskPool) -> None:
         super().check(train, validation)
         self.encoder.check_layer(self.settings.interpolation.layer)
-        if self.settings.mixup.alpha <= 0:
-            raise SettingsError(f"mixup.alpha is {self.settings.mixup.alpha:g}: Beta(alpha, alpha) needs alpha > 0")
 
     def step_layer(self) -> int:
         """The layer of this step."""

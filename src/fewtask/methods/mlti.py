@@ -38,10 +38,10 @@ class MLTI(MixingMethod):
     def check(self, train: TaskPool, validation: TaskPool) -> None:
         super().check(train, validation)
         mixup = self.settings.mixup
-        if min(mixup.cross_task, mixup.within_task) < 0 or mixup.cross_task + mixup.within_task > 1:
+        if mixup.cross_task + mixup.within_task > 1:
             raise SettingsError(
                 f"mixup.cross_task {mixup.cross_task:g} and mixup.within_task {mixup.within_task:g} are probabilities "
-                "of different branches: their sum must be between 0 and 1"
+                "of different branches: their sum must be at most 1"
             )
         mixed = mixup.cross_task + (mixup.within_task if mixup.within == "classes" else 0)
         if mixed >= 1 and self.settings.model.clean_statistics:
