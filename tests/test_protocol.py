@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 import numpy as np
@@ -159,3 +160,14 @@ def test_a_run_without_test_tasks_or_validation_tasks_works_and_says_so(tmp_path
     assert "test" not in result.record
     assert result.record["validation"]["accuracy"] > 0
     assert "set aside for validation" in (tmp_path / "run" / "README.md").read_text()
+
+
+@pytest.mark.parametrize(("name", "value"), [("max_per_class", 5), ("features", "morgan"), ("strict", True)])
+def test_settings_that_only_the_maker_of_a_data_set_can_apply_are_refused(name: str, value: Any) -> None:
+    data = dataclasses.replace(DataSettings(), **{name: value})
+    with pytest.raises(SettingsError, match=f"data.{name} is for the data sets that fewtask prepares"):
+        WHOLE.pools(data)
+    made = dataclasses.replace(WHOLE, made_with=data)
+    assert made.pools(data).fingerprint == WHOLE.pools(DataSettings()).fingerprint
+    with pytest.raises(SettingsError, match=f"was loaded with data.{name} {value}, not"):
+        made.pools(DataSettings())

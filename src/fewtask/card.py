@@ -53,14 +53,27 @@ def card(settings: RunSettings, record: dict[str, Any], pools: Pools) -> str:
         "## Use",
         "",
         "```",
-        "fewtask evaluate THIS_FOLDER",
+        "fewtask evaluate .",
         "```",
         "",
+        "In this folder; rows are features as in training, here random ones:",
+        "",
         "```python",
-        "from fewtask import load_run",
-        'method = load_run("THIS_FOLDER")',
-        "embedding = method.embed(rows)   # [M, D]",
+        "import numpy as np",
+        "from fewtask import MetaLearner",
+        "",
+        f"rows = np.random.default_rng(0).{_random_rows(pools)}",
+        'classifier = MetaLearner.load(".").adapt(rows[:10], ["no"] * 5 + ["yes"] * 5)',
+        "print(classifier.predict_proba(rows[10:]))",
         "```",
         "",
     ]
     return "\n".join(lines)
+
+
+def _random_rows(pools: Pools) -> str:
+    """Two more rows than are shown, of the type that the pool holds."""
+    shape = (12, *pools.input_shape)
+    if pools.train.rows.is_floating_point():
+        return f"normal(size={shape})"
+    return f"integers(0, 2, {shape}, dtype='{str(pools.train.rows.dtype).removeprefix('torch.')}')"

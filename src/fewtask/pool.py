@@ -87,6 +87,7 @@ class Dataset:
     validation: None: some of the training tasks, or classes, are set aside. test: None: there is no meta-test.
     features:   how raw things become rows (fingerprint kind, image size, ...), enough to make more of them later.
     notes:      what was decided while the data set was made, a sentence each for people.
+    made_with:  the settings by which its maker chose rows and features; None for a user's own.
     """
 
     name: str
@@ -95,6 +96,7 @@ class Dataset:
     test: TaskPool | None = None
     features: Mapping[str, Any] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
+    made_with: DataSettings | None = None
 
     def __post_init__(self) -> None:
         shared = [] if self.test is None else shared_classes(self.train, self.test)
@@ -127,6 +129,7 @@ class Dataset:
             raise SettingsError(
                 "data.halve_validation and data.train_on_validation exclude each other: nothing is left to select on"
             )
+        self._check_made_with(data)
         train, validation = self.train, self.validation
         notes = list(self.notes)
         if data.train_classes is not None:
@@ -147,6 +150,20 @@ class Dataset:
         if self.test is not None:
             splits["test"] = self.test
         return Pools(splits, outer, selection, not data.train_on_validation, tuple(notes))
+
+    def _check_made_with(self, data: DataSettings) -> None:
+        """Refuses settings that only the maker of a data set can apply, and that it has not applied."""
+        made_with = self.made_with or DataSettings()
+        for name in ("max_per_class", "features", "strict"):
+            wanted, there = getattr(data, name), getattr(made_with, name)
+            if wanted == there:
+                continue
+            if self.made_with is None:
+                raise SettingsError(
+                    f"data.{name} is for the data sets that fewtask prepares, and '{self.name}' is your own: choose "
+                    "its rows and features before, and leave the setting out (data.train_rows limits training rows)"
+                )
+            raise SettingsError(f"'{self.name}' was loaded with data.{name} {there}, not {wanted}: load it with these")
 
 
 def set_aside(pool: TaskPool, seed: int, way: int = 2) -> tuple[TaskPool, TaskPool]:

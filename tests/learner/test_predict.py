@@ -11,9 +11,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from synthetic import QUICK, many_tasks, one_task, pictures
 
-from fewtask import MetaLearner
+from fewtask import Dataset, MetaLearner, RunSettings, TaskPool, execute, update
 from fewtask.cli import main
 from fewtask.features.reading import read_table
 from fewtask.learner import sources
@@ -232,3 +233,33 @@ def test_memory_does_not_grow_with_the_length_of_the_query(
         assert len(read(tmp_path / "o.csv")) == 27 * times
     # The first call also imports; twenty times as many rows take as much as these.
     assert peaks[2] < 1.5 * peaks[1]
+
+
+@pytest.mark.parametrize("kind", ["float32", "uint8"])
+def test_the_card_of_a_run_on_arrays_works_as_pasted(
+    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A run of `execute`, as on the data sets that fewtask prepares; the scale is the run's, not the user's to know."""
+    rows = torch.from_numpy(np.random.default_rng(0).integers(0, 255, (60, 5))).to(getattr(torch, kind))
+    members = {
+        f"t{t}": {"a": np.arange(20 * t, 20 * t + 10), "b": np.arange(20 * t + 10, 20 * t + 20)} for t in range(3)
+    }
+    pools = [TaskPool.fixed(rows, {name: members[name]}, scale=(100.0, 0.01)) for name in members]
+    settings = update(
+        RunSettings(dataset="mine", method="protonet"),
+        {
+            "episode": {"way": 2, "shot": 2, "query": 3},
+            "evaluation": {"episodes": 5, "query": 3},
+            "encoder": {"width": 4},
+        }
+        | {"train": {"steps": 2, "validation_episodes": 5}},
+    )
+    method = execute(settings, Dataset("mine", *pools), tmp_path / "run", show_progress=False).method
+    monkeypatch.chdir(tmp_path / "run")
+    card = Path("README.md").read_text(encoding="utf-8")
+    names: dict[str, Any] = {}
+    exec(card[card.rindex("```python\n") + len("```python\n") : card.rindex("```")], names)
+    assert "[[" in capsys.readouterr().out
+    with torch.no_grad():
+        wanted = method.embed((torch.as_tensor(names["rows"]).float() - 100) * 0.01)
+    np.testing.assert_allclose(MetaLearner.load(".").embed(names["rows"]), wanted.numpy(), rtol=1e-5, atol=1e-6)

@@ -6,6 +6,7 @@ arrays (fingerprint kind, feature model); which rows make up the tasks is decide
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import time
 from importlib import metadata
@@ -53,7 +54,7 @@ def load_dataset(
     else:
         prepare(source.name, data, data_dir=data_dir, raw_dir=raw_dir, progress=progress)
         prepared = store.read(prepared_folder(source, data, data_dir))
-    return source.build(prepared, data)
+    return dataclasses.replace(source.build(prepared, data), made_with=data)
 
 
 def is_ready(name: str, data: DataSettings, data_dir: str | Path | None = None) -> bool:

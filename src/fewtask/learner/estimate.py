@@ -33,7 +33,7 @@ WEIGHT_COPIES = 7
 """The weight, its gradient, two moments of Adam, the average, the best so far, and one to save."""
 PASSING = 2
 """A tensor of the size of each activation is made on the way back."""
-SECOND_ORDER = 3
+SECOND_ORDER = 4
 """A graph that is differentiated twice keeps its first derivatives too."""
 SET_WIDTHS = 24
 """Activations of the set function for each row, in multiples of its hidden width."""
