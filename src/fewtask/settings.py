@@ -123,6 +123,7 @@ class HyperSettings(Checked):
 
     GROUP: ClassVar[str] = "hyper."
     estimator: str = "neumann"
+    """direct, t1t2, neumann, conjugate-gradient, nystrom, or finite-difference (first derivatives only)."""
     name: OptimizerName = "adam"
     lr: Rate = 1e-4
     schedule: ScheduleName = "linear"
@@ -131,7 +132,17 @@ class HyperSettings(Checked):
     period: Count | None = None
     """Steps between two updates of lambda (S), where they are to be given instead of `updates`."""
     terms: Annotated[int, Range(0, 100_000)] = 5
-    """Hessian products of the Neumann series (q)."""
+    """Hessian products of the estimator (q): terms of a series, steps of conjugate gradients, rank of nystrom."""
+    step: Literal["lr", "auto"] = "lr"
+    """Step of the series: the learning rate of theta, or one over the Hessian's norm, found at every update."""
+    damping: Rate = 0.0
+    """Added to the Hessian, so that flat directions do not count without end."""
+    decay: bool = False
+    """Count theta's weight decay as part of the Hessian."""
+    precondition: bool = False
+    """See the Hessian through Adam's scale of each weight, as the inner steps do."""
+    warm_start: bool = False
+    """Start from the solution of the last update."""
     weight_lr: Rate = 0.05
     """Learning rate of a learned interpolation.weight, one number that must move further than phi's many."""
 
@@ -168,6 +179,8 @@ class InterpolationSettings(Checked):
     """Learn lambda on validation tasks; otherwise jointly with theta."""
     singleton_loss: bool = True
     """Also train on the original tasks."""
+    share: Share = 1.0
+    """Share of the steps that interpolate; the others train on the original tasks alone and cost less."""
     weight: Share = 0.5
     """Share of the loss of interpolated tasks; the rest is that of the original ones. The paper's is 0.5."""
     learn_weight: bool = False
@@ -238,6 +251,8 @@ class TrainSettings(Checked):
     validation_episodes: Annotated[int, Range(1, 10_000_000)] = 1_000
     average: Decay = 0.0
     """Decay of an exponential average of the weights that is validated, selected and saved instead; 0: off."""
+    pieces: Size = 1
+    """Work a batch of episodes through in so many parts: less memory, the same gradient. Not with joint BatchNorm."""
     log_every: Count = 50
     checkpoint_every: Count = 250
 

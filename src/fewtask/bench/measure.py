@@ -9,11 +9,10 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping
 from statistics import median
-from typing import Any
 
 import torch
-from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils.flop_counter import flop_registry
+
+from fewtask.cost.trace import ArithmeticCounter
 
 Work = Callable[[], object]
 
@@ -48,24 +47,6 @@ def matrix_product(side: int = 1024) -> tuple[Work, float]:
     """A product of two square matrices, and its arithmetic: the yardstick of the machine's rate."""
     a, b = torch.randn(side, side), torch.randn(side, side)
     return lambda: a @ b, 2.0 * side**3
-
-
-class ArithmeticCounter(TorchDispatchMode):
-    """Counts multiplications and additions of matrix products and convolutions, in passes forward and backward.
-
-    torch's own counter follows modules as well, which fails under `torch.autograd.grad` of a part of a graph.
-    """
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.total = 0.0
-
-    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        out = func(*args, **(kwargs or {}))
-        formula = flop_registry.get(func.overloadpacket)
-        if formula is not None:
-            self.total += formula(*args, **(kwargs or {}), out_val=out)
-        return out
 
 
 def arithmetic(work: Work) -> float:

@@ -76,17 +76,17 @@ SIZES: dict[str, Size] = {
     for size in (
         Size("tox21", "Tox21", (1024,), tasks=6, classes=2, rows=400, test_tasks=4, test_classes=2),
         Size("nci", "NCI", (1024,), tasks=4, classes=2, rows=500, test_tasks=3, test_classes=2),
+        Size("metabolism", "Metabolism", (1024,), tasks=3, classes=2, rows=500, test_tasks=3, test_classes=2),
         Size("esc50", "ESC-50", (640,), tasks=1, classes=20, rows=40, test_tasks=1, test_classes=15),
+        Size("glue-scitail", "GLUE-SciTail", (1536,), tasks=2, classes=2, rows=500, test_tasks=1, test_classes=2),
         Size("rmnist", "RMNIST", (3, 28, 28), tasks=16, classes=10, rows=100, test_tasks=10, test_classes=10),
-        Size(
-            "cifar100-fs-5shot",
-            "CIFAR-100-FS",
-            (3, 32, 32),
-            tasks=1,
-            classes=12,
-            rows=600,
-            test_tasks=1,
-            test_classes=20,
+        *(
+            Size(f"{preset}-{shot}shot", title + " 1-shot" * (shot == 1), shape, 1, 12, 600, 1, 20)
+            for preset, title, shape in (
+                ("cifar100-fs", "CIFAR-100-FS", (3, 32, 32)),
+                ("mini-imagenet-s", "Mini-ImageNet-S", (3, 84, 84)),
+            )
+            for shot in (1, 5)
         ),
     )
 }

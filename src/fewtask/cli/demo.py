@@ -1,88 +1,64 @@
-"""fewtask demo."""
+"""fewtask demo: `fewtask compare` on rainbow digits, with a word before and after."""
 
 from __future__ import annotations
 
-import os
-import time
+import importlib.util
 from dataclasses import dataclass
 from pathlib import Path
 
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
-from rich.table import Table
+from fewtask.cli import compare
+from fewtask.cli.common import PluginFiles, make_console, parse
+from fewtask.cli.grids import relative
 
-from fewtask.cli.common import make_console, parse
-from fewtask.demo import METHODS, SEEDS, DemoRun, draw, run_demo, summary
+METHODS = ("protonet", "meta-interpolation")
 
 
 @dataclass(frozen=True)
 class Demo:
     """Train ProtoNet and Meta-Interpolation on rainbow digits, three seeds each, and compare them.
 
-    Needs no download. Prints a table, and writes the runs and a figure of the loss curves to a folder.
+    Needs no download. Prints a table, and writes it with the loss curves and the records of the runs to a folder.
     """
 
     out: Path = Path("demo")
-    """Folder for the runs and the figure; finished runs there are not trained again."""
+    """Folder for the page, the curves and the records; finished runs there are not trained again."""
     steps: int | None = None
     """Training steps; default those of the preset."""
-    workers: int = min(len(METHODS) * len(SEEDS), os.cpu_count() or 1)
-    """Runs at the same time."""
+    seeds: int = 3
+    """Runs of each method."""
+    workers: int = 0
+    """Runs at the same time; 0: as many as there are cores."""
+    methods: str = ",".join(METHODS)
+    """Methods separated by commas, or all."""
+    plugin: PluginFiles = ()
+    """Script that registers methods, encoders, set functions, estimators or data sets of its own."""
 
 
 def main(argv: list[str]) -> int:
     command = parse(Demo, argv, "fewtask demo")
-    console, started = make_console(), time.perf_counter()
-    total = len(METHODS) * len(SEEDS)
+    console = make_console()
     console.print(
         "Rainbow digits: 32 tasks, each its own colour, size and angle; 10 classes, one example of each.\n"
-        f"Training {' and '.join(METHODS)} on 16 of them, {len(SEEDS)} seeds each, {command.workers} runs at a time."
+        "The methods learn from 16 of the tasks, are chosen on 6, and are tested on the 10 others.",
+        highlight=False,
     )
-    with Progress(
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeElapsedColumn(),
-        console=Console(stderr=True),
-        transient=True,
-        disable=not console.is_terminal,
-    ) as progress:
-        bar = progress.add_task("runs", total=total)
-
-        def tell(run: DemoRun) -> None:
-            progress.advance(bar)
-            console.print(
-                f"  {run.method}, seed {run.seed}: validation {100 * run.record['validation']['accuracy']:.1f} % at "
-                f"step {run.record['selected_step']}, test {100 * run.record['test']['accuracy']:.1f} % "
-                f"({time.perf_counter() - started:.0f} s)"
-            )
-
-        runs = run_demo(command.out, command.steps, command.workers, tell)
-    console.print(table(runs))
-    picture = command.out / "loss.png"
-    draw(runs, picture)
-    difference = paired(runs)
-    console.print(
-        f"Meta-Interpolation minus ProtoNet on the same test episodes, seed by seed: "
-        f"{', '.join(f'{d:+.2f}' for d in difference)} points."
-    )
-    console.print(f"Figure: {picture}   Runs: {command.out}   Time: {time.perf_counter() - started:.0f} s")
-    return 0
+    if importlib.util.find_spec("matplotlib") is None:
+        console.print('Without matplotlib there will be no loss curves: pip install "fewtask[figures]" draws them.')
+    page = command.out / "README.md"
+    code = compare.main(as_comparison(command, page))
+    if page.exists():
+        console.print(
+            f"All of it: {relative(page)}. Other methods: fewtask compare rainbow-digits. Your own data: fewtask check "
+            "FILE_OR_FOLDER.",
+            highlight=False,
+            soft_wrap=True,
+        )
+    return code
 
 
-def table(runs: list[DemoRun]) -> Table:
-    shown = Table(title=f"mean ± 95 % over {len(SEEDS)} seeds (Student's t)", title_justify="left")
-    shown.add_column("method")
-    columns = summary(runs, METHODS[0])
-    for name in columns:
-        shown.add_column(name, justify="right")
-    for method in METHODS:
-        values = summary(runs, method)
-        shown.add_row(method, *(f"{mean:.2f} ± {interval:.2f}" for mean, interval in values.values()))
-    return shown
-
-
-def paired(runs: list[DemoRun]) -> list[float]:
-    """Difference of test accuracy in points, seed by seed."""
-    accuracy = {(run.method, run.seed): 100 * run.record["test"]["accuracy"] for run in runs}
-    return [accuracy["meta-interpolation", seed] - accuracy["protonet", seed] for seed in SEEDS]
+def as_comparison(command: Demo, page: Path) -> list[str]:
+    """The arguments of `fewtask compare` that the demo stands for."""
+    words = ["rainbow-digits", "--methods", command.methods, "--seeds", str(command.seeds)]
+    words += ["--steps", str(command.steps)] if command.steps is not None else []
+    words += ["--workers", str(command.workers), "--page", str(page)]
+    return [*words, "--ledger", str(command.out / "records"), "--work-dir", str(command.out / "runs")]

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Annotated
 
 import tyro
+from rich.console import Console
 
 from fewtask.cli.common import PluginFiles, choose_device, make_console, parse, progress_on
 from fewtask.cli.own import is_own
@@ -40,6 +41,8 @@ class Train:
     """Also put the record into this ledger, beside those of grids: tables and `fewtask compare` find it there."""
     plugin: PluginFiles = ()
     """Script that registers methods, encoders, set functions, estimators or data sets of its own."""
+    dry_run: bool = False
+    """Print the memory and the time that it would take, and stop there."""
     tensorboard: bool = False
     """Also log to tensorboard/ in the run's folder, live."""
 
@@ -93,6 +96,19 @@ def main(argv: list[str]) -> int:
     return train(command, choice.preset)
 
 
+def tell_cost(settings: RunSettings, input_shape: tuple[int, ...], device: str, console: Console) -> None:
+    """Prints memory and time of a run before they are spent, and refuses one that does not fit."""
+    from fewtask.cost import CostUnknownError, check_memory, describe, estimate_cost
+
+    try:
+        cost = estimate_cost(settings, input_shape, device=device)
+    except CostUnknownError as error:
+        console.print(str(error), style="dim", soft_wrap=True)
+        return
+    console.print(f"{settings.method}: {describe(cost, settings)}", soft_wrap=True, highlight=False)
+    check_memory(settings, input_shape, cost, device)
+
+
 def train(command: Train, preset: str) -> int:
     from fewtask.cli.tables import result_table
     from fewtask.datasets.cache import load_dataset
@@ -111,6 +127,10 @@ def train(command: Train, preset: str) -> int:
         raw_dir=command.raw_dir,
         progress=progress_on(make_console(stderr=True)),
     )
+    if command.dry_run or not (out / "result.json").exists():
+        tell_cost(settings, dataset.input_shape, device, make_console(stderr=not command.dry_run))
+    if command.dry_run:
+        return 0
     with tensorboard_log(out / "tensorboard" if command.tensorboard else None) as log:
         result = execute(settings, dataset, out, preset=name, device=device, test=command.test, on_row=log)
     console = make_console()

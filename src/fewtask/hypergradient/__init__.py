@@ -14,7 +14,7 @@ from typing import Any, Literal
 
 from torch import Tensor
 
-from fewtask.hypergradient.base import Estimator, HypergradientWarning, Loss, Options, Report, evaluate, gradient
+from fewtask.hypergradient.base import Estimator, HypergradientWarning, Loss, Options, Report, gradient, parts
 from fewtask.hypergradient.conjugate_gradient import ConjugateGradient
 from fewtask.hypergradient.direct import Direct
 from fewtask.hypergradient.finite_difference import FiniteDifference
@@ -61,8 +61,9 @@ def hypergradient(
     ----------
     name : str
         The estimator of the indirect term, one of `ESTIMATORS`.
-    train_loss, validation_loss : scalar tensor or zero-argument callable
-        A callable must replay the same batch and the same random state every time.
+    train_loss, validation_loss : scalar tensor, zero-argument callable or a list of those
+        A callable must replay the same batch and the same random state every time. A list holds parts whose sum is the
+        loss: they are worked through one at a time, which takes less memory and, with second derivatives, more time.
     theta, lam : list of tensors
         Inner and outer parameters. An outer parameter without any path to the losses gets zeros.
     step : float or "auto"
@@ -87,11 +88,11 @@ def hypergradient(
     estimator = get_estimator(name)()
     theta, lam = list(theta), list(lam)
     report = {} if report is None else report
-    if not estimator.graph:
+    if not estimator.graph or (train_grad is None and len(parts(train_loss)) > 1):
         train_grad = []
     elif train_grad is None:
-        train_grad = gradient(evaluate(train_loss), theta, graph=True)
-    filled = [s.detach() for s in gradient(evaluate(validation_loss), [*theta, *lam])]
+        train_grad = gradient(train_loss, theta, graph=True)
+    filled = [s.detach() for s in gradient(validation_loss, [*theta, *lam])]
     validation_theta, direct = filled[: len(theta)], filled[len(theta) :]
     problem = estimator.problem(train_loss, theta, lam, train_grad, validation_theta)
     indirect = estimator.indirect(problem, Options(step, terms, damping, decay, scale), report, memory)

@@ -18,7 +18,8 @@ from torch import Tensor
 
 from fewtask.hypergradient.vectors import add, norm, products, scaled
 
-Loss = Tensor | Callable[[], Tensor]
+Loss = Tensor | Callable[[], Tensor] | Sequence[Callable[[], Tensor]]
+"""A scalar, what computes it, or several of those whose sum it is: parts that are worked through one at a time."""
 Report = dict[str, Any]
 POWER_ROUNDS = 6
 """Products with H that the search for its norm takes: an estimate below half of it would let a series diverge."""
@@ -34,7 +35,8 @@ class Problem:
 
     train_loss:       the inner loss; a callable replays the same batch and random state.
     theta, lam:       lists of tensors.
-    train_grad:       ∂L_tr/∂θ with its graph; empty for estimators that do not need it.
+    train_grad:       ∂L_tr/∂θ with its graph; empty for estimators that do not need it, and for a loss in parts,
+                      whose graphs are made again for every product.
     validation_theta: ∂L_V/∂θ, detached.
     """
 
@@ -46,11 +48,19 @@ class Problem:
 
     def hessian(self, vector: Sequence[Tensor]) -> list[Tensor]:
         """H x, shaped like θ."""
-        return products(self.train_grad, self.theta, vector)
+        return self.product(vector, self.theta)
 
     def mixed(self, vector: Sequence[Tensor]) -> list[Tensor]:
         """xᵀ ∂²L_tr/∂θ∂λ, shaped like λ."""
-        return products(self.train_grad, self.lam, vector)
+        return self.product(vector, self.lam)
+
+    def product(self, vector: Sequence[Tensor], inputs: Sequence[Tensor]) -> list[Tensor]:
+        if self.train_grad:
+            return products(self.train_grad, inputs, vector)
+        total = [torch.zeros_like(x) for x in inputs]
+        for part in parts(self.train_loss):
+            add(total, products(gradient(part, self.theta, graph=True), inputs, vector))
+        return total
 
 
 @dataclass(frozen=True)
@@ -125,6 +135,11 @@ class Estimator:
     """Whether it needs the graph of ∂L_tr/∂θ, which costs memory."""
     problem: ClassVar[type[Problem]] = Problem
 
+    @classmethod
+    def work(cls, terms: int) -> tuple[int, int]:
+        """How many products with the Hessian and with the mixed derivative it takes."""
+        return terms, 1
+
     def solve(self, system: System, report: Report) -> list[Tensor]:
         """p with (H + δ) p ≈ v, in the system's coordinates."""
         raise RuntimeError(f"{type(self).__name__} must define solve")
@@ -146,17 +161,28 @@ class Estimator:
         return [-m for m in problem.mixed(system.stretch(found))]
 
 
-def evaluate(loss: Loss) -> Tensor:
-    return loss() if callable(loss) else loss
+def parts(loss: Loss) -> list[Tensor | Callable[[], Tensor]]:
+    return [loss] if isinstance(loss, Tensor) or callable(loss) else list(loss)
 
 
 def warn(text: str) -> None:
     warnings.warn(text, HypergradientWarning, stacklevel=2)
 
 
-def gradient(loss: Tensor, inputs: Sequence[Tensor], graph: bool = False) -> list[Tensor]:
-    """∂loss/∂inputs, with zeros where there is no path."""
-    if not loss.requires_grad:
+def gradient(loss: Loss, inputs: Sequence[Tensor], graph: bool = False) -> list[Tensor]:
+    """∂loss/∂inputs, with zeros where there is no path; `graph` keeps what a second derivative needs.
+
+    A loss that is given as a tensor stays whole: it may be the caller's. One in parts has no graph of its gradient.
+    """
+    pieces = parts(loss)
+    if len(pieces) > 1:
+        total = [torch.zeros_like(x) for x in inputs]
+        for piece in pieces:
+            add(total, gradient(piece, inputs))
+        return total
+    value = pieces[0] if isinstance(pieces[0], Tensor) else pieces[0]()
+    if not value.requires_grad:
         return [torch.zeros_like(x) for x in inputs]
-    found = torch.autograd.grad(loss, list(inputs), create_graph=graph, retain_graph=True, allow_unused=True)
+    keep = graph or value is pieces[0]
+    found = torch.autograd.grad(value, list(inputs), create_graph=graph, retain_graph=keep, allow_unused=True)
     return [torch.zeros_like(x) if g is None else g for x, g in zip(inputs, found)]

@@ -13,5 +13,9 @@ class Direct(Estimator):
     summary = "the validation loss's own gradient, without second derivatives"
     graph = False
 
+    @classmethod
+    def work(cls, terms: int) -> tuple[int, int]:
+        return 0, 0
+
     def indirect(self, problem: Problem, options: Options, report: Report, memory: list[Tensor] | None) -> list[Tensor]:
         return [torch.zeros_like(x) for x in problem.lam]

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from fewtask.errors import SettingsError
-from fewtask.hypergradient.base import Problem, evaluate, gradient
+from fewtask.hypergradient.base import Problem, gradient
 from fewtask.hypergradient.neumann import Neumann
 from fewtask.hypergradient.vectors import add, norm
 
@@ -33,7 +33,7 @@ class Differences(Problem):
 
     def along(self, vector: Sequence[Tensor], inputs: Sequence[Tensor]) -> list[Tensor]:
         """How ∂L_tr/∂inputs changes along a direction of θ."""
-        if not callable(self.train_loss):
+        if isinstance(self.train_loss, Tensor):
             raise SettingsError("finite differences compute the training loss again: give it as a callable")
         length = norm(vector)
         if not 0 < length < float("inf"):
@@ -42,14 +42,16 @@ class Differences(Problem):
         size = torch.finfo(self.theta[0].dtype).eps ** (1 / 3) * (1 + norm(self.theta)) / length
         ahead = self.moved(vector, size, inputs)
         behind = self.moved(vector, -size, inputs)
-        return [(a - b) / (2 * size) for a, b in zip(ahead, behind)]
+        # In place: λ may be larger than all that a training step needs.
+        return [a.sub_(b).div_(2 * size) for a, b in zip(ahead, behind)]
 
     def moved(self, vector: Sequence[Tensor], size: float, inputs: Sequence[Tensor]) -> list[Tensor]:
         kept = [t.detach().clone() for t in self.theta]
+        # Past autograd's eyes, which would count θ as changed although it comes back the same.
         theta = [t.data for t in self.theta]
         add(theta, vector, size)
         try:
-            return gradient(evaluate(self.train_loss), inputs)
+            return gradient(self.train_loss, inputs)
         finally:
             for t, k in zip(theta, kept):
                 t.copy_(k)

@@ -15,5 +15,9 @@ class T1T2(Estimator):
     name = "t1t2"
     summary = "one mixed product, with the learning rate for the inverse Hessian (q = 0)"
 
+    @classmethod
+    def work(cls, terms: int) -> tuple[int, int]:
+        return 0, 1
+
     def solve(self, system: System, report: Report) -> list[Tensor]:
         return scaled(system.right, system.step)

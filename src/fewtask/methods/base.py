@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from fewtask.encoders import make_encoder
-from fewtask.encoders.normalisation import normalising
+from fewtask.encoders.normalisation import EpisodeBatchNorm, normalising
 from fewtask.episodes import Episode
 from fewtask.errors import SettingsError
 from fewtask.methods.adapted import Adapted, label_means
@@ -72,6 +72,13 @@ class Method(nn.Module):
     def joint(self) -> bool:
         return False
 
+    @property
+    def separable(self) -> bool:
+        """Whether the loss of an episode is the same whatever other episodes are in its batch."""
+        if self.settings.model.normalisation == "episode":
+            return True
+        return not any(isinstance(module, EpisodeBatchNorm) for module in self.encoder.modules())
+
     def inner(self) -> list[nn.Parameter]:
         """θ."""
         return [*self.encoder.parameters(), *([] if self.log_scale is None else [self.log_scale])]
@@ -93,6 +100,11 @@ class Method(nn.Module):
 
     def check(self, train: TaskPool, validation: TaskPool) -> None:
         """Raises SettingsError for settings that cannot work on these tasks, before training starts."""
+        if self.settings.train.pieces > 1 and not self.separable:
+            raise SettingsError(
+                "train.pieces works a batch through in parts, and BatchNorm over the whole batch needs it at once: set "
+                "model.normalisation to episode"
+            )
 
     def prepare(self, train: TaskPool, accuracy: Callable[[], float]) -> None:
         """Whatever is found from the data before the first step.

@@ -51,6 +51,10 @@ class FOMAML(Method):
         nn.init.zeros_(self.head.weight)
         nn.init.zeros_(self.head.bias)
 
+    @property
+    def separable(self) -> bool:
+        return True
+
     def inner(self) -> list[nn.Parameter]:
         return [*self.encoder.parameters(), *self.head.parameters()]
 
@@ -216,6 +220,8 @@ class FOMAMLWithMetaInterpolation(FOMAML, MetaInterpolation):
 
     def training_loss(self, episodes: list[Episode]) -> Step:
         first = episodes[0]
+        if not self.interpolates():
+            return self.episode_loss(first)
 
         def mixed(weights: Weights, b: int) -> Tensor:
             def computation() -> Tensor:

@@ -92,8 +92,17 @@ class MetaInterpolation(SetMethod):
         size = 1 + self.partners
         return sampler.sample_groups(e.batch, e.way, e.shot, e.query, size, partner_query, aligned=mix.label_sharing)
 
+    def interpolates(self) -> bool:
+        """Whether this step does; one that updates λ always does, or there would be nothing to learn from."""
+        share = self.settings.interpolation.share
+        if share >= 1 or (self.bilevel and any(p.requires_grad for p in self.outer())):
+            return True
+        return bool(torch.rand(()) < share)
+
     def training_loss(self, episodes: list[Episode]) -> Step:
         mix = self.settings.interpolation
+        if not self.interpolates():
+            return self.episode_loss(episodes[0])
         mixes_support, mixes_query = mix.strategy != "query", mix.strategy in ("query", "support+query")
         support, query = self.lower(episodes)
         plain = []

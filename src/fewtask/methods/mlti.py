@@ -73,11 +73,12 @@ class MLTI(MixingMethod):
         # Each episode throws its own coin; those that fall alike are computed together.
         chance = torch.rand(first.batch)
         bounds = torch.tensor([mixup.cross_task, mixup.cross_task + mixup.within_task])
-        branch = torch.bucketize(chance, bounds, right=True).to(first.support.device)
+        branch = torch.bucketize(chance, bounds, right=True)
         loss, rate = first.support.new_zeros(()), first.support.new_zeros(())
         for which in branch.unique():
             index = torch.nonzero(branch == which).squeeze(1)
-            step = self.branch_loss(float(chance[index[0].cpu()]), [e.take(index) for e in episodes])
+            alike = [e.take(index.to(first.support.device)) for e in episodes]
+            step = self.branch_loss(float(chance[index[0]]), alike)
             share = len(index) / first.batch
             loss, rate = loss + share * step.loss, rate + share * step.accuracy
         return Step(loss, rate)
@@ -112,7 +113,8 @@ class MLTI(MixingMethod):
 
     def cross_task_loss(self, first: Episode, second: Episode) -> Step:
         B = first.batch
-        weight = mixing_weight(self.settings.mixup.alpha, first.support.device, B)
+        # On the CPU, where it is drawn: rectangles are cut by its value.
+        weight = mixing_weight(self.settings.mixup.alpha, torch.device("cpu"), B)
         pair = [join(e.support, e.query) for e in (first, second)]
         if self.settings.mixup.cutmix:
             # Support and queries have a rectangle each, as in the authors' code.
@@ -128,7 +130,7 @@ class MLTI(MixingMethod):
                 # Each episode's two tasks side by side, so that episode normalisation sees them together.
                 h = self.encoder.lower(torch.cat(pair, dim=1).flatten(0, 1), layer)
             one, two = h.view(B, -1, h.shape[-1]).chunk(2, dim=1)
-            mixed = torch.lerp(two, one, weight.to(h.dtype).view(B, 1, 1)).flatten(0, 1)
+            mixed = torch.lerp(two, one, weight.to(h).view(B, 1, 1)).flatten(0, 1)
         with self.passes(B, update=not self.settings.model.clean_statistics):
             z = self.encoder.upper(mixed, layer)
         support, query = part(z, first)

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from fewtask.errors import RunError
 from fewtask.evaluation import evaluate
-from fewtask.hypergradient import hypergradient
+from fewtask.hypergradient import get_estimator
 from fewtask.methods import Method
 from fewtask.pool import Pools, TaskPool
 from fewtask.protocol import EpisodeList, selection_episodes
@@ -20,10 +20,11 @@ from fewtask.sampler import EpisodeSampler
 from fewtask.threads import keep_memory, notice_others
 from fewtask.training.averaging import averaged, move_average, start_average
 from fewtask.training.history import History
+from fewtask.training.hyper import lambda_gradient
 from fewtask.training.interruption import InterruptedRunError, ctrl_c
 from fewtask.training.optimisers import learning_rate, make_optimiser, make_schedule
 from fewtask.training.progress import TrainingProgress
-from fewtask.training.replay import Replay
+from fewtask.training.replay import first_gradient, in_pieces
 from fewtask.training.state import Best, TrainingState
 
 
@@ -110,16 +111,16 @@ def training_step(state: TrainingState) -> dict[str, Any] | None:
     hyper_update = method.bilevel and (state.step + 1) % method.settings.hyper_period == 0
     # λ takes part in the graph only when it is to be updated.
     _require(lam, hyper_update or method.joint)
-    replay = Replay(method, method.draw(state.sampler))
-    step = replay.first
-    gradient = torch.autograd.grad(
-        step.loss, [*theta, *lam] if method.joint else theta, create_graph=hyper_update, allow_unused=True
-    )
-    slopes = [torch.zeros_like(p) if g is None else g for p, g in zip([*theta, *lam], gradient)]
+    pieces = in_pieces(method.draw(state.sampler), method.settings.train.pieces)
+    graph = hyper_update and get_estimator(method.settings.hyper.estimator).graph and len(pieces) == 1
+    slopes, step, replays = first_gradient(method, pieces, [*theta, *lam] if method.joint else theta, graph)
     row = None
     if hyper_update:
         # Before θ moves: the graph of L_tr belongs to this θ.
-        row = update_lambda(state, replay, theta, lam, slopes)
+        gradient, report = lambda_gradient(state, replays, slopes if graph else None)
+        _apply(state.hyper_optimiser, state.hyper_schedule, lam, gradient)
+        method.project()
+        row = {"hyper": report}
     elif method.joint:
         _apply(state.hyper_optimiser, state.hyper_schedule, lam, slopes[len(theta) :])
         method.project()
@@ -129,30 +130,6 @@ def training_step(state: TrainingState) -> dict[str, Any] | None:
     state.sums += torch.stack([step.loss.detach(), step.accuracy, squared, squared.new_ones(())]).double()
     state.step += 1
     return row
-
-
-def update_lambda(
-    state: TrainingState, replay: Replay, theta: Sequence[Tensor], lam: Sequence[Tensor], train_grad: Sequence[Tensor]
-) -> dict[str, Any]:
-    """Algorithm 2 on a batch of validation tasks, and λ's step."""
-    method, settings = state.method, state.method.settings
-    e = settings.episode
-    batch = state.outer_sampler.sample(e.batch, e.way, e.shot, e.query)
-    report: dict[str, Any] = {}
-    gradient = hypergradient(
-        settings.hyper.estimator,
-        replay,
-        method.validation_loss(batch),
-        theta,
-        lam,
-        step=learning_rate(state.optimiser),
-        terms=settings.hyper.terms,
-        train_grad=train_grad,
-        report=report,
-    )
-    _apply(state.hyper_optimiser, state.hyper_schedule, lam, gradient)
-    method.project()
-    return {"hyper": report | method.outer_report()}
 
 
 def validate(state: TrainingState, pools: Pools, episodes: EpisodeList) -> dict[str, Any]:

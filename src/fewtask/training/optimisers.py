@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Any, get_args
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 from torch.optim.lr_scheduler import LambdaLR
 
 from fewtask.errors import unknown
@@ -37,6 +37,16 @@ def make_schedule(name: ScheduleName, optimiser: torch.optim.Optimizer, updates:
     if name == "constant":
         return LambdaLR(optimiser, lambda update: 1.0)
     return LambdaLR(optimiser, lambda update: max(0.0, 1.0 - update / max(1, updates)))
+
+
+def adam_scale(optimiser: torch.optim.Optimizer) -> list[Tensor] | None:
+    """What Adam multiplies each slope with, besides the learning rate; None before its first step and for others."""
+    group = optimiser.param_groups[0]
+    states = [optimiser.state[p] for p in group["params"]]
+    if not all("exp_avg_sq" in state for state in states):
+        return None
+    rest = [1 - group["betas"][1] ** float(state["step"]) for state in states]
+    return [1 / ((state["exp_avg_sq"] / r).sqrt() + group["eps"]) for state, r in zip(states, rest)]
 
 
 def learning_rate(optimiser: torch.optim.Optimizer) -> float:

@@ -49,6 +49,8 @@ class TrainingState:
     sums: Tensor
     """Since the last line of the history: loss, accuracy and squared gradient norm added up, and their number."""
     best: Best = field(default_factory=Best)
+    solution: list[Tensor] = field(default_factory=list)
+    """What the next hypergradient starts from; empty where it starts cold."""
     step: int = 0
     seconds: float = 0.0
 
@@ -57,12 +59,14 @@ class TrainingState:
         tensors: dict[str, Tensor] = {f"model/{k}": v for k, v in self.method.state_dict().items()}
         tensors |= {f"average/{k}": v for k, v in self.average.items()}
         tensors |= {f"best/{k}": v for k, v in self.best.weights.items()}
+        tensors |= {f"solution/{i}": v for i, v in enumerate(self.solution)}
         tensors["sums"] = self.sums
         tensors["random/cpu"] = torch.get_rng_state()
         if self.sums.is_cuda:
             tensors["random/cuda"] = torch.cuda.get_rng_state(self.sums.device)
         plain: dict[str, Any] = {
             "step": self.step,
+            "solution": len(self.solution),
             "seconds": self.seconds,
             "history": list(history),
             "best": {"step": self.best.step, "accuracy": self.best.accuracy, "loss": self.best.loss},
@@ -110,6 +114,7 @@ class TrainingState:
             self.average = _below(tensors, "average/")
             best = plain["best"]
             self.best = Best(best["step"], best["accuracy"], best["loss"], _below(tensors, "best/"))
+            self.solution = [tensors[f"solution/{i}"].to(self.sums.device) for i in range(plain.get("solution", 0))]
             self.sums = tensors["sums"].to(self.sums.device)
             self.step, self.seconds = plain["step"], plain["seconds"]
             self.sampler.set_state(plain["sampler"])
