@@ -33,8 +33,11 @@ KINDS: dict[str, tuple[tuple[int, ...], int, int]] = {
     "cifar100-fs-5shot": ((3, 32, 32), 1, 12),
 }
 OURS = {"rainbow-digits": ((3, 16, 16), 16, 10)}
-# Presets that extend one of the paper's have its kind of data.
-EXTENDING = {name: KINDS[base] for name in preset_names() if (base := base_preset(name)) is not None}
+# Presets of experiments have the kind of data of the one that they extend.
+EXPERIMENTS = Path(__file__).resolve().parents[1] / "experiments"
+EXTENDING = {
+    str(path): (KINDS | OURS)[base] for path in EXPERIMENTS.glob("*/*/preset.toml") if (base := base_preset(str(path)))
+}
 NARROW = {"set_function": {"hidden": 8}}
 
 
@@ -73,16 +76,17 @@ def in_the_papers_words(settings: RunSettings, input_shape: tuple[int, ...]) -> 
 
 
 def test_there_is_a_preset_for_every_entry_of_the_paper_and_one_of_our_own(paper: dict[str, Any]) -> None:
-    assert set(preset_names()) - set(EXTENDING) == {*paper, *OURS}
+    assert set(preset_names()) == {*paper, *OURS}
     assert set(paper) == set(KINDS)
 
 
 def test_a_preset_may_extend_one_that_extends_another() -> None:
-    assert base_preset("esc50-residual-input") == "esc50"
-    settings = load_preset("esc50-residual-input", "protonet-st")
+    path = EXPERIMENTS / "esc50" / "residual-at-input" / "preset.toml"
+    assert base_preset(str(path)) == "esc50"
+    settings = load_preset(path, "protonet-st")
     assert (settings.dataset, settings.encoder.name) == ("esc50", "residual-mlp")
     assert settings.interpolation.layer == 0
-    assert load_preset("esc50-residual", "protonet-st").interpolation.layer == 2
+    assert load_preset(EXPERIMENTS / "esc50" / "residual.toml", "protonet-st").interpolation.layer == 2
 
 
 @pytest.mark.parametrize("method", list(METHODS))
@@ -124,21 +128,18 @@ def test_every_method_accepts_every_preset(name: str, method: str) -> None:
     assert classes >= settings.episode.way
 
 
-def test_a_preset_by_path_extends_a_name_or_another_file_and_may_hold_variants_of_a_method(tmp_path: Path) -> None:
+def test_a_preset_by_path_extends_a_name_or_another_file(tmp_path: Path) -> None:
     first, second = tmp_path / "first.toml", tmp_path / "below" / "second.toml"
     second.parent.mkdir()
     first.write_text('extends = "nci"\n[train]\nsteps = 7\n[methods.mlti.mixup]\nalpha = 3.0\n')
-    second.write_text('extends = "../first.toml"\n[train]\naverage = 0.9\n[methods."mlti:narrow".mixup]\nalpha = 0.1\n')
+    second.write_text('extends = "../first.toml"\n[train]\naverage = 0.9\n')
     settings = load_preset(second, "mlti")
     assert (settings.dataset, settings.train.steps, settings.train.average) == ("nci", 7, 0.9)
     assert settings.mixup.alpha == 3.0
-    variant = load_preset(str(second), "mlti:narrow")
-    # A variant has settings of its own, not those of the method that it is a form of.
-    assert (variant.method, variant.mixup.alpha) == ("mlti", 0.1)
     assert base_preset(str(second)) == "nci"
     assert preset_changes(str(second)) == {
         "train": {"steps": 7, "average": 0.9},
-        "methods": {"mlti": {"mixup": {"alpha": 3.0}}, "mlti:narrow": {"mixup": {"alpha": 0.1}}},
+        "methods": {"mlti": {"mixup": {"alpha": 3.0}}},
     }
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -10,10 +11,15 @@ from grid_helpers import made_up
 
 from fewtask.changes import parse_changes
 from fewtask.errors import SettingsError
-from fewtask.experiments.grid import Cell, cell_settings, estimate, missing, plan
+from fewtask.experiments.grid import Cell, PlannedRun, cell_settings, estimate, gather, plan
 from fewtask.experiments.ledger import Ledger
 
 CELLS = [Cell(m, d, d, m) for d in ("rainbow-digits", "nci") for m in ("protonet", "mlti")]
+
+
+def missing(runs: list[PlannedRun], ledger: Ledger, test: bool = True) -> list[PlannedRun]:
+    gathered = gather(runs, ledger, 1)
+    return [run for run in runs if gathered.lacks(run, test)]
 
 
 def test_runs_go_seed_by_seed_so_that_every_prefix_is_fair() -> None:
@@ -22,6 +28,13 @@ def test_runs_go_seed_by_seed_so_that_every_prefix_is_fair() -> None:
     for seed in range(3):
         block = runs[4 * seed : 4 * seed + 4]
         assert [(run.preset, run.settings.method) for run in block] == [(c.preset, c.method) for c in CELLS]
+
+
+def test_a_cell_may_have_fewer_seeds_than_its_table() -> None:
+    runs = plan([*CELLS[:1], replace(CELLS[1], seeds=1)], seeds=3)
+    assert [(run.settings.method, run.settings.seed) for run in runs] == [
+        ("protonet", 0), ("mlti", 0), ("protonet", 1), ("protonet", 2),
+    ]  # fmt: skip
 
 
 def test_a_run_that_two_tables_need_is_made_once() -> None:
@@ -57,7 +70,7 @@ def test_the_estimate_is_measured_speed_times_steps(tmp_path: Path) -> None:
     for seed, seconds in enumerate((10.0, 20.0, 90.0)):
         ledger.write(made_up(cell_settings(CELLS[0], seed), np.arange(40)) | {"seconds": seconds})
     runs = plan(CELLS[:1], seeds=7, changes=[{"train": {"steps": 400}}])
-    cost = estimate(runs, ledger, workers=2)
+    cost = estimate(runs, ledger.all(), workers=2)
     # The median run took 20 s.
     steps = cell_settings(CELLS[0], 0).train.steps
     assert (cost.runs, cost.known) == (7, 7)

@@ -16,16 +16,17 @@ from fewtask.datasets.cache import load_dataset
 from fewtask.errors import FewtaskError
 from fewtask.experiments.grid import cell_settings
 from fewtask.experiments.ledger import Ledger
+from fewtask.experiments.narrowing import narrow
 from fewtask.experiments.render import mean_text
 from fewtask.experiments.statistics import Mean
-from fewtask.experiments.tables import get_experiment, narrow
+from fewtask.experiments.tables import get_table
 from fewtask.experiments.task_map import ORIGINAL, project, task_map, task_prototypes
 from fewtask.methods import make_method
 
 
 def fill(folder: Path, name: str, seeds: int) -> None:
     """Every run of a table on rainbow digits, each row three correct queries better than the one before."""
-    ledger, table = Ledger(folder), narrow(get_experiment(name), ["rainbow-digits"])
+    ledger, table = Ledger(folder), narrow(get_table(name), ["rainbow-digits"])
     rng = np.random.default_rng(0)
     episodes = rng.integers(5, 15, 60)
     for cell in table.cells:
@@ -35,7 +36,7 @@ def fill(folder: Path, name: str, seeds: int) -> None:
 
 
 def run(folder: Path, name: str, *more: str) -> int:
-    flags = ["--ledger", str(folder), "--work-dir", str(folder / "work"), *more]
+    flags = ["--ledger", str(folder), "--work-dir", str(folder / "work"), "--experiments", str(folder / "none"), *more]
     return main(["reproduce", name, "--datasets", "rainbow-digits", *flags])
 
 
@@ -47,7 +48,7 @@ def test_a_filled_ledger_gives_a_table_without_running_anything(
     assert run(tmp_path, name, "--seeds", "2", "--per-task") == 0
     printed = capsys.readouterr().out
     assert "0 to do" in printed
-    table = narrow(get_experiment(name), ["rainbow-digits"])
+    table = narrow(get_table(name), ["rainbow-digits"])
     for row in table.rows:
         assert row in printed
     with (tmp_path / "tables" / f"{name}.csv").open() as stream:
@@ -69,7 +70,7 @@ def test_a_filled_ledger_gives_a_table_without_running_anything(
 
 
 def test_the_papers_numbers_are_printed_beside_ours(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
-    cell = next(c for c in get_experiment("table1").cells if (c.preset, c.method) == ("nci", "protonet"))
+    cell = next(c for c in get_table("table1").cells if (c.preset, c.method) == ("nci", "protonet"))
     Ledger(tmp_path).write(made_up(cell_settings(cell, 0), np.full(60, 40), "nci"))
     flags = ["--datasets", "nci", "--methods", "protonet", "--seeds", "1", "--ledger", str(tmp_path)]
     assert main(["reproduce", "table1", *flags]) == 0
@@ -110,7 +111,7 @@ def test_the_task_map_is_drawn_from_maps_in_the_ledger(tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
     fill(tmp_path, "figure-tasks", seeds=1)
     ledger = Ledger(tmp_path)
-    for cell in narrow(get_experiment("figure-tasks"), ["rainbow-digits"]).cells:
+    for cell in narrow(get_table("figure-tasks"), ["rainbow-digits"]).cells:
         settings = cell_settings(cell, 0)
         dataset = load_dataset(settings.dataset, settings.data)
         method = make_method(small(settings.method), dataset.input_shape)

@@ -13,11 +13,12 @@ from fewtask import presets
 from fewtask.changes import flat
 from fewtask.cli import main
 from fewtask.errors import RunError, SettingsError
-from fewtask.experiments.grid import cell_settings
+from fewtask.experiments.grid import Cell, cell_settings, gather_cells
 from fewtask.experiments.ledger import Ledger
-from fewtask.experiments.search import choose, preset_text, read_search, sampled, second_round
-from fewtask.experiments.summary import summarise
-from fewtask.experiments.tables import COMPARED, get_experiment, named_presets, narrow, narrow_all
+from fewtask.experiments.narrowing import named_presets, narrow, narrow_all
+from fewtask.experiments.search import Round, candidate_table, choose, preset_text, read_search, sampled
+from fewtask.experiments.summary import Summary, summarise
+from fewtask.experiments.tables import COMPARED, get_table
 from fewtask.presets import load_preset
 
 GRID = """
@@ -77,20 +78,23 @@ def test_a_wrong_grid_is_refused_with_the_reason(tmp_path: Path, text: str, word
         read_search(path)
 
 
+def validated(cells: list[Cell], ledger: Ledger) -> Summary:
+    return summarise(candidate_table(cells), gather_cells(cells, ledger, 1), test=False)
+
+
 def test_the_best_on_validation_is_chosen_whatever_test_says_and_only_when_all_are_there(
     grid: Path, tmp_path: Path
 ) -> None:
-    search, ledger = read_search(grid), Ledger(tmp_path)
-    experiment = search.experiment("nci", ["protonet"])
-    correct = [20, 22, 40, 30]
-    for number, cell in zip(correct, experiment.cells):
+    ledger = Ledger(tmp_path / "ledger")
+    cells = read_search(grid).cells("nci", ["protonet"])
+    for number, cell in zip([20, 22, 40, 30], cells):
         with pytest.raises(RunError, match="missing"):
-            choose(summarise(experiment, ledger, 1, test=False), ["protonet"])
+            choose(validated(cells, ledger))
         record = made_up(cell_settings(cell, 0), np.full(40, number), "nci")
         record["test"] = record["test"] | {"accuracy": 1 - record["test"]["accuracy"]}
         ledger.write(record)
-    chosen = choose(summarise(experiment, ledger, 1, test=False), ["protonet"])
-    assert chosen["protonet"].cell == experiment.cells[2]
+    assert [r.cell for r in choose(validated(cells, ledger))["protonet"]] == [cells[2]]
+    assert [r.cell for r in choose(validated(cells, ledger), keep=3)["protonet"]] == [cells[2], cells[3], cells[1]]
 
 
 def test_a_written_preset_extends_its_own_and_stands_in_the_papers_tables(tmp_path: Path) -> None:
@@ -104,8 +108,8 @@ def test_a_written_preset_extends_its_own_and_stands_in_the_papers_tables(tmp_pa
     assert settings.optimizer.lr == 0.0003
     assert settings.episode == load_preset("nci", "protonet").episode
     assert load_preset(name, "mlti").train.average == 0.0
-    cells = narrow(get_experiment("table1"), [name]).cells
-    paper = {c.method: c.paper for c in get_experiment("table1").cells if c.preset == "nci"}
+    cells = narrow(get_table("table1"), [name]).cells
+    paper = {c.method: c.paper for c in get_table("table1").cells if c.preset == "nci"}
     assert {c.method: c.paper for c in cells} == paper
     assert {c.column for c in cells} == {"nci-x"}
     assert [e.name for e in narrow_all([name])] == ["table1", "figure-loss", "figure-tasks"]
@@ -161,15 +165,56 @@ def test_a_sample_has_every_value_equally_often_and_shared_settings_alike_for_al
         read_search(path).candidates("nci", "protonet")
 
 
-def test_the_second_round_holds_the_best_of_each_method(grid: Path, tmp_path: Path) -> None:
-    ledger, search = Ledger(tmp_path / "ledger"), read_search(grid)
-    experiment = search.experiment("nci", ["protonet", "mlti"])
-    for rank, cell in enumerate(experiment.cells):
-        ledger.write(made_up(cell_settings(cell, 0), np.full(20, 20 + rank), preset="nci"))
-    summary = summarise(experiment, ledger, 1, test=False)
-    path = tmp_path / "second.toml"
-    path.write_text(second_round(summary, search.methods, 2))
-    again = read_search(path)
-    for method in search.methods:
-        assert again.candidates("nci", method) == search.candidates("nci", method)[:1:-1]
-    assert again.without(["train.average"]).candidates("nci", "mlti") == [(("mixup.alpha", a),) for a in (2.0, 0.5)]
+EXPERIMENT = """
+asks = "?"
+role = "exploration"
+looked_at = "Nothing."
+[[rows]]
+method = "protonet"
+"""
+ROUNDS = """
+preset = "start.toml"
+[shared]
+"encoder.width" = 4
+[[rounds]]
+keep = 2
+set = { "train.steps" = 1 }
+[[rounds]]
+seeds = 2
+set = { "train.steps" = 2 }
+[methods.protonet]
+"optimizer.lr" = [1e-1, 1e-3, 1e-9]
+"""
+
+
+def test_an_experiment_declares_where_its_search_starts_its_rounds_and_gets_its_preset(tmp_path: Path) -> None:
+    folder = tmp_path / "digits" / "searched"
+    folder.mkdir(parents=True)
+    (folder / "experiment.toml").write_text(EXPERIMENT)
+    (folder / "grid.toml").write_text(ROUNDS)
+    small = "[train]\nvalidation_episodes = 8\n[evaluation]\nepisodes = 8\n"
+    (folder / "start.toml").write_text(f'extends = "rainbow-digits"\n{small}')
+    search = read_search(folder / "grid.toml")
+    assert search.preset == str(folder / "start.toml")
+    assert search.rounds == (Round(1, 2, {"train": {"steps": 1}}), Round(2, 1, {"train": {"steps": 2}}))
+    flags = ["--experiments", str(tmp_path), "--work-dir", str(tmp_path / "work")]
+    assert main(["tune", "digits/searched", *flags]) == 0
+    records = Ledger(folder / "records" / "search").all()
+    short = [r for r in records if r["settings"]["train"]["steps"] == 1]
+    short.sort(key=lambda r: (r["validation"]["accuracy"], -r["validation"]["loss"]))
+    full = [r for r in records if r["settings"]["train"]["steps"] == 2]
+    assert (len(short), len(full)) == (3, 4)
+    assert not any("test" in record for record in records)
+    # The worst of the first round has no part in the second.
+    assert short[0]["settings"]["optimizer"]["lr"] not in {r["settings"]["optimizer"]["lr"] for r in full}
+    means = {
+        rate: np.mean([r["validation"]["accuracy"] for r in full if r["settings"]["optimizer"]["lr"] == rate])
+        for rate in {r["settings"]["optimizer"]["lr"] for r in full}
+    }
+    chosen = load_preset(folder / "preset.toml", "protonet")
+    assert chosen.optimizer.lr == max(means, key=lambda rate: means[rate])
+    assert (chosen.train.steps, chosen.encoder.width, chosen.train.validation_episodes) == (2, 4, 8)
+    # A choice that is there is not written over.
+    (folder / "preset.toml").write_text('extends = "rainbow-digits"')
+    assert main(["tune", "digits/searched", *flags]) == 0
+    assert (folder / "preset.toml").read_text() == 'extends = "rainbow-digits"'

@@ -12,7 +12,8 @@ import torch
 
 from fewtask.errors import FewtaskError
 from fewtask.experiments.grid import Cell, cell_settings, plan
-from fewtask.experiments.tables import experiment_names, get_experiment, narrow, narrow_all, paper_numbers
+from fewtask.experiments.narrowing import narrow, narrow_all
+from fewtask.experiments.tables import get_table, paper_numbers, table_names
 from fewtask.methods import make_method
 from fewtask.pool import TaskPool
 from fewtask.sampler import EpisodeSampler
@@ -36,12 +37,12 @@ def tiny_pool(cell: Cell) -> TaskPool:
 
 
 def test_all_tables_and_figures_are_there() -> None:
-    assert experiment_names() == NAMES
+    assert table_names() == NAMES
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_every_run_of_a_table_passes_its_methods_check(name: str) -> None:
-    experiment = get_experiment(name)
+    experiment = get_table(name)
     assert experiment.reference in experiment.rows
     pools: dict[str, TaskPool] = {}
     for cell in experiment.cells:
@@ -56,7 +57,7 @@ def test_every_run_of_a_table_passes_its_methods_check(name: str) -> None:
 
 
 def test_every_number_of_the_paper_is_beside_a_cell() -> None:
-    shown = [cell.paper for name in NAMES[:10] for cell in get_experiment(name).cells if cell.paper]
+    shown = [cell.paper for name in NAMES[:10] for cell in get_table(name).cells if cell.paper]
     assert len(shown) == 30 + 30 + 4 + 3 + 4 + 2 + 8 + 12 + 9 + 4
     printed = {tuple(pair) for pair in _pairs({k: v for k, v in paper_numbers().items() if k.startswith("table")})}
     assert set(shown) <= printed
@@ -73,7 +74,7 @@ def test_the_numbers_are_those_of_the_shared_file(raw_dir: Path) -> None:
 
 def test_known_numbers_stand_in_their_cells() -> None:
     def paper(name: str, row: str, column: str) -> Any:
-        return next(c.paper for c in get_experiment(name).cells if (c.row, c.column) == (row, column))
+        return next(c.paper for c in get_table(name).cells if (c.row, c.column) == (row, column))
 
     assert paper("table1", "Meta-Interpolation", "nci") == (82.86, 0.26)
     assert paper("table1", "Centroid (untrained)", "nci") is None
@@ -88,7 +89,7 @@ def test_known_numbers_stand_in_their_cells() -> None:
 
 def test_ablations_are_settings() -> None:
     def settings(name: str, row: str) -> Any:
-        return cell_settings(next(c for c in get_experiment(name).cells if c.row == row), 0)
+        return cell_settings(next(c for c in get_table(name).cells if c.row == row), 0)
 
     assert settings("table3", "without interpolation").method == "protonet-st"
     assert not settings("table3", "without bilevel optimisation").interpolation.bilevel
@@ -100,21 +101,21 @@ def test_ablations_are_settings() -> None:
 
 
 def test_the_full_columns_of_the_ablations_are_runs_of_table_1() -> None:
-    first = {run.stem for run in plan(get_experiment("table1").cells, 1)}
+    first = {run.stem for run in plan(get_table("table1").cells, 1)}
     for name, shared in (("table3", 2), ("table4", 2), ("table5", 1), ("table8", 3), ("table9", 3), ("table10", 1)):
-        runs = {run.stem for run in plan(get_experiment(name).cells, 1)}
+        runs = {run.stem for run in plan(get_table(name).cells, 1)}
         assert len(runs & first) == shared, name
-    assert {run.stem for run in plan(get_experiment("figure-tasks").cells, 1)} <= first
+    assert {run.stem for run in plan(get_table("figure-tasks").cells, 1)} <= first
 
 
 def test_narrowing_keeps_what_was_named() -> None:
-    table = narrow(get_experiment("table1"), ["nci"], ["protonet", "meta-interpolation"])
+    table = narrow(get_table("table1"), ["nci"], ["protonet", "meta-interpolation"])
     assert (table.columns, table.rows) == (["nci"], ["ProtoNet", "Meta-Interpolation"])
-    assert narrow(get_experiment("table2"), ["cifar100-fs"]).columns == ["cifar100-fs-1shot", "cifar100-fs-5shot"]
+    assert narrow(get_table("table2"), ["cifar100-fs"]).columns == ["cifar100-fs-1shot", "cifar100-fs-5shot"]
 
 
 def test_another_preset_takes_the_place_of_the_papers_without_its_numbers() -> None:
-    table = narrow(get_experiment("table8"), ["rainbow-digits"])
+    table = narrow(get_table("table8"), ["rainbow-digits"])
     assert table.columns[0] == "rainbow-digits, 5 classes"
     assert all(cell.paper is None and cell.preset == "rainbow-digits" for cell in table.cells)
 
@@ -131,7 +132,7 @@ def test_narrowing_all_leaves_out_tables_without_the_data_set() -> None:
 )
 def test_unknown_names_are_refused(datasets: list[str], methods: list[str], message: str) -> None:
     with pytest.raises(FewtaskError, match=message):
-        narrow(get_experiment("table1"), datasets, methods)
+        narrow(get_table("table1"), datasets, methods)
 
 
 def _pairs(values: Any) -> list[list[float]]:

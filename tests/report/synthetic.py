@@ -1,23 +1,40 @@
-"""A made-up ledger with runs of every table and figure."""
+"""Made-up experiments with records of every table and figure."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from fewtask.experiments.declared import Experiment, read_experiment
 from fewtask.experiments.grid import Cell, cell_settings
 from fewtask.experiments.ledger import Ledger
-from fewtask.experiments.tables import experiment_names, get_experiment
 from fewtask.methods import get_method
+from fewtask.presets import preset_label
 from fewtask.record import FORMAT, pack
-from fewtask.settings import RunSettings, identity, update
+from fewtask.settings import RunSettings, identity
 
 QUERIES = 50
 EPISODES = 60
 TASKS = ("task 1", "<b>task</b> & 2")
+DECLARED = {
+    "nci/main": ("primary", 'preset = "nci"\ntables = ["table1", "figure-tasks"]'),
+    "nci/old": ("superseded", 'preset = "nci"\ntables = ["table1"]'),
+    "esc50/main": ("primary", 'preset = "esc50"\ntables = ["table1"]'),
+    "esc50/parts": ("ablation", 'preset = "esc50"\ntables = ["table3", "table5", "table8", "figure-set-size"]'),
+    "rmnist/main": ("primary", 'preset = "rmnist"\ntables = ["table2"]'),
+}
+MAP = """
+preset = "tox21"
+methods = ["protonet", "mlti", "meta-interpolation"]
+[map.rows]
+setting = "data.train_tasks"
+values = [2, "all"]
+[map.columns]
+setting = "data.train_rows"
+values = [5, 20, "all"]
+"""
 
 
 def score(correct: np.ndarray, loss: float) -> dict[str, Any]:
@@ -64,6 +81,7 @@ def record(
         "seconds": 100.0 + 10 * quality,
         "selected_step": steps // 2,
         "history": [] if settings.method == "centroid" else points,
+        "hyper_updates": 17 if "hyper" in get_method(settings.method).groups else 0,
         "validation": score(np.minimum(correct + 1, QUERIES), 1.2 - 0.1 * quality),
     }
     return values | ({"test": score(correct, 1.0)} if test else {})
@@ -80,23 +98,36 @@ def task_map() -> dict[str, Any]:
     }  # fmt: skip
 
 
-def write_cell(ledger: Ledger, cell: Cell, quality: int, seeds: int, changes: Mapping[str, Any] | None = None) -> None:
+def write_cell(ledger: Ledger, cell: Cell, quality: float, seeds: int) -> None:
     """So many correct queries more than a row of quality 0 on every episode, and one more a seed."""
     episodes = np.random.default_rng(0).integers(18, 24, EPISODES)
-    for seed in range(seeds):
-        settings = update(cell_settings(cell, seed), changes or {})
-        noise = np.random.default_rng([seed, quality]).integers(0, 3, EPISODES)
-        ledger.write(record(cell.preset, settings, episodes + 2 * quality + noise + seed, quality))
+    for seed in range(cell.seeds or seeds):
+        noise = np.random.default_rng([seed, round(2 * quality)]).integers(0, 3, EPISODES)
+        correct = episodes + round(2 * quality) + noise + seed
+        ledger.write(record(preset_label(cell.preset), cell_settings(cell, seed), correct, quality))
 
 
-def fill(folder: Path, seeds: int = 2, names: list[str] | None = None) -> Ledger:
-    """Every run of the given tables and figures, rows better the later they stand."""
-    ledger = Ledger(folder)
-    for name in names or experiment_names():
-        experiment = get_experiment(name)
-        for cell in experiment.cells:
-            if not ledger.has(cell_settings(cell, 0)):
-                write_cell(ledger, cell, experiment.rows.index(cell.row), seeds)
-            if experiment.kind == "tasks":
+def declare(root: Path, name: str, role: str, text: str, seeds: int = 2) -> Experiment:
+    folder = root / name
+    folder.mkdir(parents=True)
+    head = f'asks = "Who leads on {name}?"\nrole = "{role}"\nlooked_at = "Nothing <yet>."\nseeds = {seeds}\n'
+    (folder / "experiment.toml").write_text(head + text)
+    return read_experiment(folder)
+
+
+def fill(root: Path, seeds: int = 2, names: tuple[str, ...] = tuple(DECLARED)) -> Path:
+    """Experiments with every run that they declare, rows better the later they stand."""
+    for name in names:
+        role, text = DECLARED[name]
+        fill_one(declare(root, name, role, text, seeds))
+    return root
+
+
+def fill_one(experiment: Experiment) -> None:
+    ledger = Ledger(experiment.records)
+    for table in experiment.tables:
+        for cell in table.cells:
+            if table.kind == "tasks":
                 ledger.write_map(cell_settings(cell, 0), task_map())
-    return ledger
+            if not ledger.has(cell_settings(cell, 0)):
+                write_cell(ledger, cell, table.rows.index(cell.row), experiment.seeds)

@@ -24,7 +24,7 @@ FRAME = """<!doctype html><iframe src="page.html" style="width:{width}px;height:
 <script>addEventListener("message", (e) => {{ document.querySelector("pre").textContent = e.data; }});</script>"""
 PROBE = """<script>
 addEventListener("load", () => {
-  const table = document.getElementById("table1-table"), heading = table.tHead.rows[0].cells[2];
+  const table = document.getElementById("esc50-parts-table8-table"), heading = table.tHead.rows[0].cells[2];
   const values = () => [...table.tBodies[0].rows].map((row) => Number(row.cells[2].dataset.value));
   const found = { width: innerWidth, room: document.documentElement.clientWidth, before: values() };
   found.content = document.documentElement.scrollWidth;
@@ -32,13 +32,13 @@ addEventListener("load", () => {
   Object.assign(found, { once: values(), sortedOnce: heading.getAttribute("aria-sort") });
   heading.querySelector("button").click();
   Object.assign(found, { twice: values(), sortedTwice: heading.getAttribute("aria-sort") });
-  const tools = document.querySelector('[data-for="table1-table"]'), input = tools.querySelector("input");
+  const tools = document.querySelector('[data-for="esc50-parts-table8-table"]'), input = tools.querySelector("input");
   const shown = () => [...table.tBodies[0].rows].filter((row) => !row.hidden).map((row) => row.cells[0].textContent);
-  input.value = "metareg";
+  input.value = "mlti";
   input.dispatchEvent(new Event("input"));
   Object.assign(found, { filtered: shown(), said: tools.querySelector("output").textContent });
   const select = tools.querySelector("select");
-  select.value = "nci";
+  select.value = "esc50/parts, 5 classes";
   select.dispatchEvent(new Event("change"));
   found.both = shown();
   for (const details of document.querySelectorAll("details")) details.open = true;
@@ -68,13 +68,12 @@ def visit(folder: Path, text: str, *flags: str, width: int = 375) -> tuple[dict[
 
 @pytest.fixture(scope="module")
 def text(tmp_path_factory: pytest.TempPathFactory) -> str:
-    folder = tmp_path_factory.mktemp("ledger")
-    ledger = fill(folder, 1, ["table1", "figure-tasks", "figure-set-size"])
-    record = ledger.all()[0]
-    # A long name must not widen the page.
-    record["settings"]["train"]["steps"] = 12_345
-    ledger.write(record)
-    return page(collect(folder))
+    root = fill(tmp_path_factory.mktemp("all"), 1, ("nci/main", "esc50/main", "esc50/parts"))
+    # Long names must not widen the page.
+    declared = root / "esc50" / "parts" / "experiment.toml"
+    declared.write_text('title = "' + "a very long title of an experiment " * 4 + '"\n' + declared.read_text())
+    (root / "nci" / "dataset.toml").write_text('features = "' + "many words on features " * 9 + '"\n')
+    return page(collect(root))
 
 
 @pytest.fixture(scope="module")
@@ -100,10 +99,10 @@ def test_a_click_on_a_heading_sorts_and_another_sorts_the_other_way(visited: tup
 
 def test_filters_leave_the_rows_that_fit(visited: tuple[dict[str, Any], list[str]]) -> None:
     found = visited[0]
-    assert len(found["filtered"]) == 5
-    assert all(name.startswith("MetaReg") for name in found["filtered"])
-    assert found["said"].startswith("5 of ")
-    assert found["both"] == ["MetaReg"]
+    assert len(found["filtered"]) == 4
+    assert all(name.startswith("MLTI") for name in found["filtered"])
+    assert found["said"].startswith("4 of 12")
+    assert found["both"] == ["MLTI"]
 
 
 def test_the_page_is_no_wider_than_a_phone(visited: tuple[dict[str, Any], list[str]]) -> None:

@@ -12,12 +12,13 @@ from rich.console import Console
 from rich.table import Table
 
 from fewtask.cli.common import make_console, parse
-from fewtask.cli.grids import GridFlags, asked_changes, fill_ledger, names, relative, say_failures
+from fewtask.cli.grids import GridFlags, asked_changes, fill_ledger, names, open_ledger, relative, say_failures
 from fewtask.errors import FewtaskError
 
 if TYPE_CHECKING:
+    from fewtask.experiments.grid import Gathered
     from fewtask.experiments.summary import Summary
-    from fewtask.experiments.tables import Experiment
+    from fewtask.experiments.tables import Table as PaperTable
 
 DESCRIPTION = """Compare methods on a preset, or with --variants the ablations of Meta-Interpolation and its
 strategies of interpolation: accuracies, training losses and differences on the same episodes in one table."""
@@ -28,7 +29,7 @@ HEADINGS = ("test %", "reference minus this", "validation %", "training loss", "
 class Compare(GridFlags):
     preset: Annotated[str, tyro.conf.Positional] = "rainbow-digits"
     """A preset: a name, or a file."""
-    seeds: int = 3
+    seeds: int | None = 3
     """Runs with seeds 0 to N - 1 of each method."""
     methods: str = "centroid,protonet,metareg,metamix,mlti,protonet-st,meta-interpolation"
     """Methods separated by commas, or all."""
@@ -40,37 +41,37 @@ class Compare(GridFlags):
 
 def main(argv: list[str]) -> int:
     command = parse(Compare, argv, "fewtask compare", DESCRIPTION)
-    from fewtask.experiments.grid import plan
-    from fewtask.experiments.ledger import Ledger
+    from fewtask.experiments.grid import gather, plan
     from fewtask.experiments.render import LEGEND
     from fewtask.experiments.summary import summarise
 
-    experiment = comparison(command)
+    table = comparison(command)
     changes = asked_changes(command)
-    runs = plan(experiment.cells, command.seeds, changes)
-    console = make_console()
-    failures = fill_ledger(command, runs, console)
+    seeds, ledger, console = command.seeds or 3, open_ledger(command), make_console()
+    runs = plan(table.cells, seeds, changes)
+    gathered = gather(runs, ledger, seeds, changes)
+    failures = fill_ledger(command, runs, gathered, ledger, console)
     if failures is None:
         return 0
-    summary = summarise(experiment, Ledger(command.ledger), command.seeds, changes, command.test)
+    summary = summarise(table, gathered, command.test)
     console.print(rich_table(summary))
     console.print(LEGEND, highlight=False, soft_wrap=True)
     if command.page is not None:
-        write_page(command, summary, changes, argv, console)
+        write_page(command, summary, gathered, argv, console)
     return say_failures(failures, console)
 
 
-def comparison(command: Compare) -> Experiment:
+def comparison(command: Compare) -> PaperTable:
     """The runs as a table of one column."""
     from fewtask.experiments.tables import (
         ABLATIONS,
         METHOD_TITLES,
         OURS,
         STRATEGIES,
-        Experiment,
         method_cells,
         variant_cells,
     )
+    from fewtask.experiments.tables import Table as PaperTable
     from fewtask.methods import METHODS, get_method
     from fewtask.presets import preset_label, read_preset
 
@@ -79,10 +80,10 @@ def comparison(command: Compare) -> Experiment:
     if command.variants == "none":
         methods = list(METHODS) if command.methods == "all" else names(command.methods)
         for method in methods:
-            get_method(method.partition(":")[0])
+            get_method(method)
         cells = method_cells([command.preset], methods, {})
         reference = METHOD_TITLES[OURS] if OURS in methods else cells[-1].row
-        return Experiment(f"compare-{label}", f"Methods on {label}", cells, reference)
+        return PaperTable(f"compare-{label}", f"Methods on {label}", cells, reference)
     chosen = {
         "ablations": ABLATIONS,
         "strategies": STRATEGIES,
@@ -92,7 +93,7 @@ def comparison(command: Compare) -> Experiment:
     reference = "support" if command.variants == "strategies" else METHOD_TITLES[OURS]
     cells = variant_cells(command.preset, chosen, {})
     title = f"Variants of Meta-Interpolation on {label}"
-    return Experiment(f"compare-{label}-{command.variants}", title, cells, reference)
+    return PaperTable(f"compare-{label}-{command.variants}", title, cells, reference)
 
 
 def table_texts(summary: Summary) -> list[list[str]]:
@@ -106,7 +107,7 @@ def table_texts(summary: Summary) -> list[list[str]]:
             [
                 result.cell.row,
                 own_text(result) if summary.split == "test" else "—",
-                mean_text(result.behind, sign=True) if result.cell.row != summary.experiment.reference else "",
+                mean_text(result.behind, sign=True) if result.cell.row != summary.table.reference else "",
                 "—" if validation is None else f"{100 * validation:.2f}",
                 *("—" if v is None else f"{v:.3f}" for v in (result.training_loss, result.validation_loss)),
                 "—" if result.seconds is None else f"{result.seconds:.0f}",
@@ -116,7 +117,7 @@ def table_texts(summary: Summary) -> list[list[str]]:
 
 
 def rich_table(summary: Summary) -> Table:
-    table = Table(title=summary.experiment.title, title_justify="left")
+    table = Table(title=summary.table.title, title_justify="left")
     table.add_column("")
     for heading in HEADINGS:
         table.add_column(heading, justify="right", no_wrap=True)
@@ -125,29 +126,23 @@ def rich_table(summary: Summary) -> Table:
     return table
 
 
-def write_page(
-    command: Compare, summary: Summary, changes: Sequence[object], argv: Sequence[str], console: Console
-) -> None:
+def write_page(command: Compare, summary: Summary, gathered: Gathered, argv: Sequence[str], console: Console) -> None:
     """A page with the table, what it means, the loss curves, and the command that made it."""
     from fewtask.experiments.figures import draw
-    from fewtask.experiments.ledger import Ledger
     from fewtask.experiments.render import LEGEND, grid
     from fewtask.files import write_text
 
     assert command.page is not None
-    experiment = summary.experiment
-    lines = [f"# {experiment.title}", "", *grid(["", *HEADINGS], table_texts(summary)), ""]
-    lines += [LEGEND.replace("*", "\\*") + f" The reference is {experiment.reference}; differences are on the same "]
+    shown = summary.table
+    lines = [f"# {shown.title}", "", *grid(["", *HEADINGS], table_texts(summary)), ""]
+    lines += [LEGEND.replace("*", "\\*") + f" The reference is {shown.reference}; differences are on the same "]
     lines[-1] += f"{summary.split} episodes. Losses and seconds are means over seeds; the training loss is that of the "
     lines[-1] += "last steps up to the last validation, the validation loss that of the selected weights."
     if command.variants != "none":
         lines[-1] += " Without the singleton loss the training loss is that of interpolated tasks alone."
     lines += [""]
     try:
-        flags = [dict(change) for change in changes]  # type: ignore[call-overload]
-        drawn = draw(
-            replace(experiment, kind="loss"), Ledger(command.ledger), command.seeds, flags, command.page.parent
-        )
+        drawn = draw(replace(shown, kind="loss"), gathered, command.page.parent)
         picture = next(path.name for path in drawn if path.suffix == ".png")
         lines += [f"![Meta-training and meta-validation loss]({picture})", ""]
     except FewtaskError as error:

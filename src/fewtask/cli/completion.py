@@ -38,14 +38,15 @@ def flags(command: str) -> list[str]:
 
 def first_words(command: str) -> list[str]:
     """What may follow a command besides flags and paths."""
-    from fewtask.experiments.tables import experiment_names
+    from fewtask.experiments.declared import declared_names
+    from fewtask.experiments.tables import table_names
     from fewtask.presets import preset_names
 
     known: Mapping[str, Iterable[str]] = {
         "train": preset_names(),
         "compare": preset_names(),
-        "tune": preset_names(),
-        "reproduce": experiment_names(),
+        "tune": [*preset_names(), *declared_names()],
+        "reproduce": [*table_names(), "all", *declared_names()],
         "example": ("table", "folder", "molecules"),
         "list": ("datasets", "methods", "presets"),
         **SUBCOMMANDS,

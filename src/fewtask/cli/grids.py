@@ -15,7 +15,8 @@ from fewtask.cli.common import PluginFiles
 from fewtask.errors import SettingsError
 
 if TYPE_CHECKING:
-    from fewtask.experiments.grid import Changes, PlannedRun
+    from fewtask.experiments.grid import Changes, Gathered, PlannedRun
+    from fewtask.experiments.ledger import Ledger
     from fewtask.workers import Failure
 
 SHOWN_FAILURES = 10
@@ -25,8 +26,8 @@ SHOWN_FAILURES = 10
 class GridFlags:
     """How many runs, by whom, and where the files are."""
 
-    seeds: int = 5
-    """Runs with seeds 0 to N - 1 of each method."""
+    seeds: int | None = None
+    """Runs with seeds 0 to N - 1 of each method; unset: as declared, or 5."""
     steps: int | None = None
     """Training steps instead of the preset's: other settings, so other runs."""
     changes: Annotated[tuple[str, ...], tyro.conf.arg(name="set", metavar="KEY=VALUE ...")] = ()
@@ -37,8 +38,10 @@ class GridFlags:
     """Runs at a time; 0: as many as there are cores."""
     address: str | None = None
     """Address of a Ray cluster (auto: the one on this machine); unset: one is started for the command."""
-    ledger: Path = Path("results")
-    """Folder of the records of finished runs."""
+    ledger: Path | None = None
+    """Folder for the records of finished runs; unset: the experiment's, or runs/records."""
+    experiments: Path = Path("experiments")
+    """Folder of declared experiments; records there are found too."""
     work_dir: Path = Path("runs/grid")
     """Folder of runs under way."""
     data_dir: Path | None = None
@@ -66,7 +69,7 @@ def asked_changes(flags: GridFlags) -> list[Changes]:
     """The settings that the flags change, after a look at the other numbers."""
     from fewtask.changes import parse_changes
 
-    if flags.seeds < 1:
+    if flags.seeds is not None and flags.seeds < 1:
         raise SettingsError(f"--seeds {flags.seeds}: at least one run is needed")
     if flags.steps is not None and flags.steps < 1:
         raise SettingsError(f"--steps {flags.steps}: at least one step is needed")
@@ -80,16 +83,30 @@ def asked_changes(flags: GridFlags) -> list[Changes]:
     return changes
 
 
-def fill_ledger(flags: GridFlags, runs: Sequence[PlannedRun], console: Console) -> list[Failure] | None:
-    """Says what is missing and runs it: those that failed, or None where nothing was to be run."""
-    say_plan(flags, runs, console, listed=flags.dry_run)
+def open_ledger(flags: GridFlags, own: Path | None = None) -> Ledger:
+    """The ledger that new records go to; `own`: that of an experiment."""
+    from fewtask.experiments.ledger import Ledger
+
+    return Ledger(flags.ledger or own or Path("runs/records"), flags.experiments)
+
+
+def fill_ledger(
+    flags: GridFlags, runs: Sequence[PlannedRun], gathered: Gathered, ledger: Ledger, console: Console
+) -> list[Failure] | None:
+    """Says what is missing, runs it and takes it in: those that failed, or None where nothing was to be run."""
+    lacking = [run for run in runs if gathered.lacks(run, flags.test)]
+    say_plan(flags, len(runs), lacking, ledger, console)
     if flags.dry_run:
         return None
-    return run_grid(flags, runs) if flags.run else []
+    if not flags.run or not lacking:
+        return []
+    failures = run_grid(flags, lacking, ledger)
+    gathered.add(lacking, ledger)
+    return failures
 
 
-def run_grid(flags: GridFlags, runs: Sequence[PlannedRun]) -> list[Failure]:
-    """Runs what is missing; raises InterruptedJobsError at Ctrl-C."""
+def run_grid(flags: GridFlags, runs: Sequence[PlannedRun], ledger: Ledger) -> list[Failure]:
+    """Carries out runs; raises InterruptedJobsError at Ctrl-C."""
     from fewtask.cli.data import progress_on
     from fewtask.experiments.campaign import Places, carry_out
     from fewtask.workers import Executor, LocalExecutor, RayExecutor
@@ -99,31 +116,27 @@ def run_grid(flags: GridFlags, runs: Sequence[PlannedRun]) -> list[Failure]:
         executor = RayExecutor(flags.address, flags.workers)
     else:
         executor = LocalExecutor(flags.workers)
-    places = Places(flags.ledger, flags.work_dir, flags.data_dir, flags.raw_dir)
+    places = Places(ledger.folder, flags.work_dir, flags.data_dir, flags.raw_dir)
     errors = Console(stderr=True)
     return carry_out(runs, places, executor, test=flags.test, keep=flags.keep_runs, data_progress=progress_on(errors))
 
 
-def say_plan(flags: GridFlags, runs: Sequence[PlannedRun], console: Console, listed: bool) -> None:
-    """How many runs there are, how many are missing, and about how long those take."""
-    from fewtask.experiments.grid import estimate, missing
-    from fewtask.experiments.ledger import Ledger
+def say_plan(flags: GridFlags, total: int, lacking: Sequence[PlannedRun], ledger: Ledger, console: Console) -> None:
+    """How many runs there are, how many are missing, and about how long those take; a dry run lists them."""
+    from fewtask.experiments.grid import estimate
     from fewtask.experiments.render import duration
     from fewtask.threads import usable_cores
 
-    ledger = Ledger(flags.ledger)
-    lacking = missing(runs, ledger, flags.test)
-    text = f"{len(runs)} runs, {len(runs) - len(lacking)} in the ledger, {len(lacking)} to do"
+    text = f"{total} runs, {total - len(lacking)} in the ledger, {len(lacking)} to do"
     if lacking:
         workers = flags.workers or usable_cores()
-        cost = estimate(lacking, ledger, workers)
+        cost = estimate(lacking, ledger.all(), workers)
         source = "measured" if cost.known == cost.runs else f"{cost.known} measured, the others a rough guess"
         text += f": about {duration(cost.seconds)} of computing, {duration(cost.wall_seconds)} with {workers} workers"
         text += f" ({source})"
     console.print(text, highlight=False, soft_wrap=True)
-    if listed:
-        for run in lacking:
-            console.print(f"  {run.label}, {run.settings.train.steps} steps  [dim]{run.stem}[/dim]", highlight=False)
+    for run in lacking if flags.dry_run else ():
+        console.print(f"  {run.label}, {run.settings.train.steps} steps  [dim]{run.stem}[/dim]", highlight=False)
 
 
 def say_failures(failures: Sequence[Failure], console: Console) -> int:

@@ -1,9 +1,9 @@
-"""fewtask reproduce NAME: a table or figure of the paper from runs made here."""
+"""fewtask reproduce EXPERIMENT|TABLE: a declared experiment, or a table or figure of the paper, from runs made here."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -16,26 +16,29 @@ from fewtask.cli.grids import (
     asked_changes,
     fill_ledger,
     names,
+    open_ledger,
     relative,
     say_failures,
 )
 
 if TYPE_CHECKING:
-    from fewtask.experiments.grid import Changes
-    from fewtask.experiments.tables import Experiment
+    from fewtask.experiments.declared import Experiment
+    from fewtask.experiments.grid import Gathered
+    from fewtask.experiments.tables import Table
 
-DESCRIPTION = """Make a table or figure of the paper: runs what the ledger does not have yet, and shows the result
-beside the paper's numbers. Interrupt it at any time; the same command goes on."""
+DESCRIPTION = """Make what an experiment declares, or a table or figure of the paper: runs what the ledger does not have
+yet, and shows the result beside the paper's numbers. Interrupt it at any time; the same command goes on."""
 
 
 @dataclass(frozen=True)
 class Reproduce(GridFlags):
     name: Annotated[str, tyro.conf.Positional] = "all"
-    """table1 to table10, figure-loss, figure-tasks, figure-set-size, or all."""
+    """An experiment, by its name (tox21/decay) or its folder; or a table or figure of the paper: table1 to table10,
+    figure-loss, figure-tasks, figure-set-size, or all."""
     datasets: str = ""
-    """Only these data sets or presets, separated by commas; others than the paper's take its place."""
+    """Of the paper's tables, only these data sets or presets, separated by commas; others take their place."""
     methods: str = ""
-    """Only these methods, separated by commas."""
+    """Of the paper's tables, only these methods, separated by commas."""
     per_task: bool = False
     """Also a row a test task."""
     out: Path | None = None
@@ -44,38 +47,57 @@ class Reproduce(GridFlags):
 
 def main(argv: list[str]) -> int:
     command = parse(Reproduce, argv, "fewtask reproduce", DESCRIPTION)
-    from fewtask.experiments.grid import plan
-    from fewtask.experiments.tables import get_experiment, narrow, narrow_all
+    from fewtask.experiments.grid import gather, plan
 
-    datasets, methods = names(command.datasets), names(command.methods)
-    if command.name == "all":
-        experiments = narrow_all(datasets, methods)
-    else:
-        experiments = [narrow(get_experiment(command.name), datasets, methods)]
+    experiment, tables = chosen(command)
+    if experiment is not None:
+        command = replace(command, test=command.test and experiment.test)
+    seeds = command.seeds or (5 if experiment is None else experiment.seeds)
     changes = asked_changes(command)
-    cells = [cell for e in experiments if e.kind != "tasks" for cell in e.cells]
-    mapped = [cell for e in experiments if e.kind == "tasks" for cell in e.cells]
-    runs = plan(cells, command.seeds if cells else 1, changes, mapped)
+    ledger = open_ledger(command, None if experiment is None else experiment.records)
+    cells = [cell for table in tables if table.kind != "tasks" for cell in table.cells]
+    mapped = [cell for table in tables if table.kind == "tasks" for cell in table.cells]
+    runs = plan(cells, seeds, changes, mapped)
+    gathered = gather(runs, ledger, seeds, changes)
     console = make_console()
-    failures = fill_ledger(command, runs, console)
+    failures = fill_ledger(command, runs, gathered, ledger, console)
     if failures is None:
         return 0
-    for experiment in experiments:
-        show(command, experiment, changes, console)
+    for table in tables:
+        show(command, table, gathered, ledger.folder, console)
     return say_failures(failures, console)
 
 
-def show(command: Reproduce, experiment: Experiment, changes: Sequence[Changes], console: Console) -> None:
-    """Prints and writes a table, or draws a figure, from the ledger."""
+def chosen(command: Reproduce) -> tuple[Experiment | None, Sequence[Table]]:
+    """The experiment of that name with its tables, or the paper's tables."""
+    from fewtask.errors import SettingsError, unknown
+    from fewtask.experiments.declared import declared_names, find_experiment
+    from fewtask.experiments.narrowing import narrow, narrow_all
+    from fewtask.experiments.tables import get_table, table_names
+
+    datasets, methods = names(command.datasets), names(command.methods)
+    if command.name == "all":
+        return None, narrow_all(datasets, methods)
+    if command.name in table_names():
+        return None, [narrow(get_table(command.name), datasets, methods)]
+    experiment = find_experiment(command.name, command.experiments)
+    if experiment is None:
+        known = [*table_names(), "all", *declared_names(command.experiments)]
+        raise unknown("experiment, table or figure", command.name, known)
+    if datasets or methods:
+        raise SettingsError("--datasets and --methods are for the paper's tables: an experiment declares its own")
+    return experiment, experiment.tables
+
+
+def show(command: Reproduce, table: Table, gathered: Gathered, folder: Path, console: Console) -> None:
+    """Prints and writes a table, or draws a figure."""
     from fewtask.errors import RunError
     from fewtask.experiments.figures import draw
-    from fewtask.experiments.ledger import Ledger
     from fewtask.experiments.render import LEGEND, accuracy_table, difference_table, task_table, write_table
     from fewtask.experiments.summary import summarise
 
-    ledger = Ledger(command.ledger)
-    if experiment.kind in ("table", "set-size"):
-        summary = summarise(experiment, ledger, command.seeds, changes, command.test)
+    if table.kind in ("table", "set-size", "map"):
+        summary = summarise(table, gathered, command.test)
         console.print(accuracy_table(summary))
         console.print(LEGEND, highlight=False, soft_wrap=True)
         differences = difference_table(summary)
@@ -84,18 +106,17 @@ def show(command: Reproduce, experiment: Experiment, changes: Sequence[Changes],
         if command.per_task:
             for column in summary.columns:
                 console.print(task_table(summary, column))
-        if experiment.note:
-            console.print(experiment.note, highlight=False)
-        written = write_table(summary, command.out or command.ledger / "tables", command.per_task)
+        if table.note:
+            console.print(table.note, highlight=False)
+        written = write_table(summary, command.out or folder / "tables", command.per_task)
         _say_written(written, console)
-    if experiment.kind != "table":
+    if table.kind != "table":
         try:
-            out = command.out or command.ledger / "figures"
-            written = draw(experiment, ledger, command.seeds, changes, out, command.test)
+            written = draw(table, gathered, command.out or folder / "figures", command.test)
             _say_written(written, console)
         except RunError as error:
             # Without matplotlib, or with every run failed: the other tables are still shown.
-            console.print(f"{experiment.name}: {error}", highlight=False, soft_wrap=True)
+            console.print(f"{table.name}: {error}", highlight=False, soft_wrap=True)
 
 
 def _say_written(paths: Sequence[Path], console: Console) -> None:

@@ -1,4 +1,4 @@
-"""From planned runs to a filled ledger: the data first, then whatever is missing, by an executor."""
+"""From planned runs to a filled ledger: the data first, then the runs, by an executor."""
 
 from __future__ import annotations
 
@@ -8,8 +8,7 @@ from pathlib import Path
 
 from fewtask.datasets.base import Progress, quiet
 from fewtask.errors import FewtaskError
-from fewtask.experiments.grid import PlannedRun, missing
-from fewtask.experiments.ledger import Ledger
+from fewtask.experiments.grid import PlannedRun
 from fewtask.experiments.worker import Job
 from fewtask.settings import DataSettings
 from fewtask.workers import Executor, Failure, JobProgress
@@ -19,7 +18,7 @@ from fewtask.workers import Executor, Failure, JobProgress
 class Places:
     """Where things are."""
 
-    ledger: Path = Path("results")
+    ledger: Path
     work: Path = Path("runs/grid")
     data: Path | None = None
     raw: Path | None = None
@@ -45,12 +44,9 @@ def carry_out(
     show: bool = True,
     data_progress: Progress = quiet,
 ) -> list[Failure]:
-    """Runs what the ledger does not hold, in order; those that failed."""
+    """Carries out runs in their order; those that failed."""
     places = places.absolute()
-    jobs = [
-        Job(run, places.work, places.ledger, places.data, places.raw, test, keep)
-        for run in missing(runs, Ledger(places.ledger), test)
-    ]
+    jobs = [Job(run, places.work, places.ledger, places.data, places.raw, test, keep) for run in runs]
     ready, failures = _with_data(jobs, places, data_progress)
     if ready:
         with JobProgress(len(ready), show) as progress:

@@ -6,7 +6,7 @@ names, and differ in dash or marker.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,11 +14,10 @@ import numpy as np
 
 from fewtask import plotting
 from fewtask.errors import RunError
-from fewtask.experiments.grid import Changes, cell_settings
-from fewtask.experiments.ledger import Ledger
+from fewtask.experiments.grid import Gathered
 from fewtask.experiments.render import csv_text
-from fewtask.experiments.summary import collect, summarise
-from fewtask.experiments.tables import Experiment
+from fewtask.experiments.summary import summarise
+from fewtask.experiments.tables import Table
 from fewtask.files import write_text
 
 OKABE_ITO = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#F0E442", "#000000")
@@ -29,21 +28,19 @@ ORIGINAL_COLOURS = ("#0072B2", "#D55E00", "#009E73")
 FEW_POINTS = 12
 
 
-def draw(
-    experiment: Experiment, ledger: Ledger, seeds: int, changes: Sequence[Changes], out: Path, test: bool = True
-) -> list[Path]:
+def draw(table: Table, gathered: Gathered, out: Path, test: bool = True) -> list[Path]:
     """Writes NAME.png, NAME.pdf and NAME.csv; the files that were written."""
-    if experiment.kind == "tasks":
-        rows, paint = _tasks(experiment, ledger, changes)
-    elif experiment.kind == "loss":
-        rows, paint = _losses(experiment, ledger, seeds, changes)
+    if table.kind == "tasks":
+        rows, paint = _tasks(table, gathered)
+    elif table.kind == "loss":
+        rows, paint = _losses(table, gathered)
     else:
-        rows, paint = _set_sizes(experiment, ledger, seeds, changes, test)
+        rows, paint = _set_sizes(table, gathered, test)
     if not rows:
-        raise RunError(f"the ledger in {ledger.folder} has no run of '{experiment.name}' yet: nothing to draw")
-    write_text(out / f"{experiment.name}.csv", csv_text(rows))
-    written = [out / f"{experiment.name}.csv"]
-    pictures = [out / f"{experiment.name}.{ending}" for ending in ("png", "pdf")]
+        raise RunError(f"the ledger has no run of '{table.name}' yet: nothing to draw")
+    write_text(out / f"{table.name}.csv", csv_text(rows))
+    written = [out / f"{table.name}.csv"]
+    pictures = [out / f"{table.name}.{ending}" for ending in ("png", "pdf")]
     plotting.draw(paint, *pictures)
     written += pictures
     return written
@@ -53,20 +50,20 @@ Rows = list[dict[str, Any]]
 Paint = Callable[[Any], Any]
 
 
-def _losses(experiment: Experiment, ledger: Ledger, seeds: int, changes: Sequence[Changes]) -> tuple[Rows, Paint]:
+def _losses(table: Table, gathered: Gathered) -> tuple[Rows, Paint]:
     """A line a method, the mean over seeds; training on the left and validation on the right of each data set."""
     rows: Rows = []
-    for cell in experiment.cells:
-        for seed, record in collect(cell, ledger, seeds, changes).items():
+    for cell in table.cells:
+        for seed, record in gathered.of(cell).items():
             rows += [{"column": cell.column, "row": cell.row, "seed": seed, **point} for point in record["history"]]
 
     def paint(pyplot: Any) -> Any:
         kinds = {"loss": "meta-training loss", "validation_loss": "meta-validation loss"}
-        columns = experiment.columns
+        columns = table.columns
         figure, axes = pyplot.subplots(len(columns), 2, figsize=(9, 3.1 * len(columns)), squeeze=False)
         for line, column in zip(axes, columns):
             for axis, (key, title) in zip(line, kinds.items()):
-                for index, name in enumerate(experiment.rows):
+                for index, name in enumerate(table.rows):
                     steps, means = mean_curve(rows, column, name, key)
                     if len(steps):
                         style = {"color": OKABE_ITO[index % 8], "linestyle": DASHES[(index + index // 8) % 8]}
@@ -92,10 +89,8 @@ def mean_curve(rows: Rows, column: str, row: str, key: str) -> tuple[np.ndarray,
     return np.array(steps), np.array([np.mean(points[step]) for step in steps])
 
 
-def _set_sizes(
-    experiment: Experiment, ledger: Ledger, seeds: int, changes: Sequence[Changes], test: bool
-) -> tuple[Rows, Paint]:
-    summary = summarise(experiment, ledger, seeds, changes, test)
+def _set_sizes(table: Table, gathered: Gathered, test: bool) -> tuple[Rows, Paint]:
+    summary = summarise(table, gathered, test)
     rows: Rows = [
         {
             "column": result.cell.column,
@@ -112,7 +107,7 @@ def _set_sizes(
 
     def paint(pyplot: Any) -> Any:
         figure, axis = pyplot.subplots(figsize=(4.2, 3.1))
-        for index, column in enumerate(experiment.columns):
+        for index, column in enumerate(table.columns):
             own = [row for row in rows if row["column"] == column]
             x, y, error = (np.array([row[key] for row in own]) for key in ("set_size", "accuracy", "interval"))
             axis.errorbar(x, y, error, color=OKABE_ITO[index % 8], marker="o", capsize=3, linewidth=1.5, label=column)
@@ -125,12 +120,12 @@ def _set_sizes(
     return rows, paint
 
 
-def _tasks(experiment: Experiment, ledger: Ledger, changes: Sequence[Changes]) -> tuple[Rows, Paint]:
+def _tasks(table: Table, gathered: Gathered) -> tuple[Rows, Paint]:
     """A panel a method and data set, of the first seed."""
     rows: Rows = []
     maps = []
-    for cell in experiment.cells:
-        values = ledger.read_map(cell_settings(cell, 0, changes))
+    for cell in table.cells:
+        values = gathered.map_of(cell)
         if values is None:
             continue
         maps.append((cell, values))

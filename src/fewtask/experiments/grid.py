@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from fewtask.experiments.ledger import Ledger, run_stem
+from fewtask.experiments.ledger import Ledger, run_digest, run_stem
 from fewtask.methods import get_method
 from fewtask.presets import load_preset, preset_label
 from fewtask.settings import RunSettings, update
@@ -27,9 +27,12 @@ class Cell:
     row: str
     column: str
     preset: str
+    """A name, or a path."""
     method: str
     changes: Changes = field(default_factory=dict)
     paper: tuple[float, float] | None = None
+    seeds: int | None = None
+    """So many seeds instead of the table's."""
 
 
 @dataclass(frozen=True)
@@ -56,15 +59,18 @@ class PlannedRun:
 
 def cell_settings(cell: Cell, seed: int, changes: Sequence[Changes] = ()) -> RunSettings:
     """The settings of a cell's run: the preset, the cell's own changes, then those asked for."""
-    get_method(cell.method.partition(":")[0])
-    settings = update(load_preset(cell.preset, cell.method), cell.changes)
-    for change in changes:
+    return seed_settings(cell, [seed], changes)[seed]
+
+
+def seed_settings(cell: Cell, seeds: Iterable[int], changes: Sequence[Changes] = ()) -> dict[int, RunSettings]:
+    """The settings of a cell's runs by seed."""
+    get_method(cell.method)
+    settings = load_preset(cell.preset, cell.method)
+    for change in (cell.changes, *changes):
         settings = update(settings, change)
-    settings = update(settings, {"seed": seed})
-    if settings.data.train_tasks is not None or settings.data.train_rows is not None:
-        # Each run sees another draw of the tasks: what they are matters more than the network's start.
-        settings = update(settings, {"data": {"draw": seed}})
-    return settings
+    # With fewer tasks or rows each run sees another draw: what they are matters more than the network's start.
+    drawn = settings.data.train_tasks is not None or settings.data.train_rows is not None
+    return {seed: update(settings, {"seed": seed, "data": {"draw": seed} if drawn else {}}) for seed in seeds}
 
 
 def plan(
@@ -72,32 +78,72 @@ def plan(
 ) -> list[PlannedRun]:
     """Every run once, seed by seed: stopped anywhere, the grid leaves a fair comparison."""
     cells, mapped = list(cells), list(task_maps)
+    wanted = [(cell, cell.seeds or seeds, False) for cell in cells]
     # Task maps are drawn from the first seed.
-    wanted = {run_stem(preset_label(cell.preset), cell_settings(cell, 0, changes)) for cell in mapped}
-    runs: dict[str, PlannedRun] = {}
-    for seed in range(seeds):
-        for cell in [*cells, *mapped] if seed == 0 else cells:
-            settings = cell_settings(cell, seed, changes)
-            stem = run_stem(preset_label(cell.preset), settings)
-            runs.setdefault(stem, PlannedRun(preset_label(cell.preset), settings, task_map=stem in wanted))
-    return list(runs.values())
+    wanted += [(cell, 1, True) for cell in mapped]
+    found: dict[tuple[int, str], PlannedRun] = {}
+    for cell, count, with_map in wanted:
+        label = preset_label(cell.preset)
+        for seed, settings in seed_settings(cell, range(count), changes).items():
+            key = (seed, run_stem(label, settings))
+            known = found.get(key)
+            if known is None or (with_map and seed == 0):
+                found[key] = PlannedRun(label, settings, with_map)
+    return [run for _, run in sorted(found.items(), key=lambda item: item[0][0])]
 
 
-def missing(runs: Iterable[PlannedRun], ledger: Ledger, test: bool = True) -> list[PlannedRun]:
-    """The runs that the ledger does not hold, in their order."""
-    return [run for run in runs if not complete(run, ledger, test)]
+@dataclass(frozen=True)
+class Gathered:
+    """What a ledger holds of the runs of some cells: it is asked once, and everything is shown from this."""
+
+    seeds: int
+    changes: Sequence[Changes]
+    records: dict[str, dict[str, Any]]
+    """By the hash of their settings."""
+    maps: dict[str, dict[str, Any]]
+
+    def of(self, cell: Cell) -> dict[int, dict[str, Any]]:
+        """The records of a cell by seed."""
+        settings = seed_settings(cell, range(cell.seeds or self.seeds), self.changes)
+        found = {seed: self.records.get(run_digest(own)) for seed, own in settings.items()}
+        return {seed: record for seed, record in found.items() if record is not None}
+
+    def map_of(self, cell: Cell) -> dict[str, Any] | None:
+        return self.maps.get(run_digest(cell_settings(cell, 0, self.changes)))
+
+    def lacks(self, run: PlannedRun, test: bool) -> bool:
+        digest = run_digest(run.settings)
+        record = self.records.get(digest)
+        return record is None or (test and "test" not in record) or (run.task_map and digest not in self.maps)
+
+    def add(self, runs: Iterable[PlannedRun], ledger: Ledger) -> None:
+        """Takes in what the ledger holds of these runs."""
+        runs = list(runs)
+        self.records.update(ledger.gather(run.settings for run in runs))
+        for run in runs:
+            values = ledger.read_map(run.settings) if run.task_map else None
+            if values is not None:
+                self.maps[run_digest(run.settings)] = values
+
+
+def gather(runs: Iterable[PlannedRun], ledger: Ledger, seeds: int, changes: Sequence[Changes] = ()) -> Gathered:
+    gathered = Gathered(seeds, changes, {}, {})
+    gathered.add(runs, ledger)
+    return gathered
+
+
+def gather_cells(cells: Sequence[Cell], ledger: Ledger, seeds: int, changes: Sequence[Changes] = ()) -> Gathered:
+    """What a ledger holds of the cells of a table, with those task maps that there are."""
+    return gather(plan(cells, seeds, changes, cells), ledger, seeds, changes)
 
 
 def complete(run: PlannedRun, ledger: Ledger, test: bool) -> bool:
-    record = ledger.find(run.settings)
-    if record is None or (test and "test" not in record):
-        return False
-    return not run.task_map or ledger.read_map(run.settings) is not None
+    return not gather([run], ledger, 1).lacks(run, test)
 
 
 @dataclass(frozen=True)
 class Estimate:
-    """About how long runs take, one after the other and by so many workers; `known`: how many the ledger knows."""
+    """About how long runs take, one after the other and by so many workers; `known`: how many records tell of."""
 
     runs: int
     known: int
@@ -105,9 +151,9 @@ class Estimate:
     wall_seconds: float
 
 
-def estimate(runs: Sequence[PlannedRun], ledger: Ledger, workers: int) -> Estimate:
+def estimate(runs: Sequence[PlannedRun], records: Iterable[Mapping[str, Any]], workers: int) -> Estimate:
     speeds: dict[tuple[str, str], list[float]] = {}
-    for record in ledger.all():
+    for record in records:
         steps = record["settings"]["train"]["steps"]
         speeds.setdefault((record["preset"], record["method"]), []).append(record["seconds"] / steps)
     known = 0

@@ -13,6 +13,7 @@ from rich.table import Table
 from fewtask.experiments.statistics import Mean
 from fewtask.experiments.summary import CellResult, Summary
 from fewtask.files import write_text
+from fewtask.presets import preset_label
 
 LEGEND = (
     "Accuracy in percent (seeds done), ± half of the 95 % interval: over seeds by Student's t; "
@@ -44,6 +45,14 @@ def paper_text(result: CellResult | None) -> str:
     return "" if paper is None else f"{paper[0]:.2f} ± {paper[1]:.2f}"
 
 
+def updates_text(result: CellResult) -> str:
+    """How often λ was updated in a run."""
+    if result.updates is None:
+        return "—"
+    low, high = result.updates
+    return f"{low}" if low == high else f"{low} to {high}"
+
+
 def duration(seconds: float) -> str:
     if seconds < 90:
         return f"{seconds:.0f} s"
@@ -54,9 +63,9 @@ def duration(seconds: float) -> str:
 
 def accuracy_table(summary: Summary) -> Table:
     """Rows by columns; the paper's number below ours."""
-    experiment = summary.experiment
+    shown = summary.table
     what = "" if summary.split == "test" else f" ({summary.split} tasks)"
-    table = Table(title=f"{experiment.name}: {experiment.title}{what}", title_justify="left", show_lines=True)
+    table = Table(title=f"{shown.name}: {shown.title}{what}", title_justify="left", show_lines=True)
     table.add_column("")
     for column in summary.columns:
         table.add_column(column, justify="right", no_wrap=True)
@@ -78,7 +87,7 @@ def difference_table(summary: Summary) -> Table | None:
     rows = [row for row in summary.rows if any(_behind(summary, row, c) for c in summary.columns)]
     if not rows:
         return None
-    title = f"{summary.experiment.reference} minus …, on the same episodes"
+    title = f"{summary.table.reference} minus …, on the same episodes"
     table = Table(title=title, title_justify="left")
     table.add_column("")
     for column in summary.columns:
@@ -101,8 +110,8 @@ def task_table(summary: Summary, column: str) -> Table:
 
 
 def markdown(summary: Summary, per_task: bool = False) -> str:
-    experiment = summary.experiment
-    lines = [f"## {experiment.name}: {experiment.title}", ""]
+    shown = summary.table
+    lines = [f"## {shown.name}: {shown.title}", ""]
     if summary.split != "test":
         lines += [f"On the {summary.split} tasks.", ""]
     header = [text for column in summary.columns for text in (column, "paper")]
@@ -113,11 +122,11 @@ def markdown(summary: Summary, per_task: bool = False) -> str:
     ]
     lines += grid(["", *header], body)
     lines += ["", LEGEND.replace("*", "\\*"), ""]
-    if experiment.note:
-        lines += [experiment.note, ""]
+    if shown.note:
+        lines += [shown.note, ""]
     rows = [row for row in summary.rows if any(_behind(summary, row, c) for c in summary.columns)]
     if rows:
-        lines += [f"{experiment.reference} minus each other row, on the same episodes:", ""]
+        lines += [f"{shown.reference} minus each other row, on the same episodes:", ""]
         texts = [[row, *(mean_text(_behind(summary, row, c), sign=True) for c in summary.columns)] for row in rows]
         lines += [*grid(["", *summary.columns], texts), ""]
     if per_task:
@@ -145,10 +154,11 @@ def as_rows(summary: Summary) -> list[dict[str, Any]]:
     for result in summary.results:
         cell, mean, behind = result.cell, result.accuracy, result.behind
         values: tuple[Any, ...] = (
-            summary.experiment.name, cell.row, cell.column, cell.preset, cell.method, summary.split, result.seeds,
+            summary.table.name, cell.row, cell.column, preset_label(cell.preset), cell.method, summary.split,
+            result.seeds,
             mean and _percent(mean.value), mean and _percent(mean.interval), mean and mean.basis,
             cell.paper and cell.paper[0], cell.paper and cell.paper[1],
-            summary.experiment.reference, behind and _percent(behind.value), behind and _percent(behind.interval),
+            summary.table.reference, behind and _percent(behind.value), behind and _percent(behind.interval),
             behind and behind.seeds, behind and behind.basis,
             result.training_loss, result.validation_loss, result.validation_accuracy, result.seconds,
         )  # fmt: skip
@@ -158,11 +168,11 @@ def as_rows(summary: Summary) -> list[dict[str, Any]]:
 
 def write_table(summary: Summary, out: Path, per_task: bool = False) -> list[Path]:
     """NAME.csv, NAME.md and NAME.json."""
-    name, rows = summary.experiment.name, as_rows(summary)
+    name, rows = summary.table.name, as_rows(summary)
     document = {
         "name": name,
-        "title": summary.experiment.title,
-        "note": summary.experiment.note,
+        "title": summary.table.title,
+        "note": summary.table.note,
         "split": summary.split,
         "seeds": summary.seeds,
         "cells": [

@@ -2,8 +2,10 @@
 
 The grid is a TOML file: [every] holds lists of values that all methods try, [methods.NAME] those of one method's
 own settings; a method's candidates are all combinations, or as many of them as [sample] says. Settings listed in
-[times] are given as multiples of the preset's, because data sets differ in them. A second round, which `second_round`
-writes, lists the best candidates themselves: [candidates] NAME = [{...}, ...]. Meta-test takes no part.
+[times] are given as multiples of the preset's, because data sets differ in them. An experiment's grid also says where
+it starts and how it goes on: `preset`, the settings of all runs under [shared], and any number of [[rounds]], each with
+`seeds`, `keep` (how many candidates of each method go on) and `set` (settings of this round alone, such as fewer
+steps). Meta-test takes no part.
 """
 
 from __future__ import annotations
@@ -22,12 +24,12 @@ from typing import Any
 import numpy as np
 
 from fewtask.changes import flat, nested
-from fewtask.errors import RunError, SettingsError
+from fewtask.errors import RunError, SettingsError, unknown
 from fewtask.experiments.grid import Cell, Changes
 from fewtask.experiments.summary import CellResult, Summary
-from fewtask.experiments.tables import Experiment, method_title
+from fewtask.experiments.tables import METHOD_TITLES, Table
 from fewtask.methods import get_method
-from fewtask.presets import load_preset, preset_label
+from fewtask.presets import is_path, load_preset, preset_label
 from fewtask.settings import RunSettings, to_dict, update
 
 Values = tuple[tuple[str, Any], ...]
@@ -35,26 +37,34 @@ Values = tuple[tuple[str, Any], ...]
 
 
 @dataclass(frozen=True)
+class Round:
+    """All candidates left are run with these changes and so many seeds, and the best `keep` of each method go on."""
+
+    seeds: int = 1
+    keep: int = 1
+    changes: Changes = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
 class Search:
     """The lists of values of each method's settings; `multiples`: settings given as multiples of the preset's.
 
     sample: how many of the combinations are tried and the seed of their choice; None: all.
-    listed: candidates given one by one, of methods that have no lists.
     """
 
     lists: dict[str, dict[str, list[Any]]]
     multiples: frozenset[str]
     sample: tuple[int, int] | None = None
-    listed: Mapping[str, list[Values]] = field(default_factory=dict)
+    preset: str | None = None
+    shared: Changes = field(default_factory=dict)
+    rounds: tuple[Round, ...] = (Round(),)
 
     @property
     def methods(self) -> list[str]:
-        return [*self.lists, *self.listed]
+        return list(self.lists)
 
     def candidates(self, preset: str, method: str) -> list[Values]:
         """The chosen combinations, in the grid's order."""
-        if method in self.listed:
-            return self.listed[method]
         if method not in self.lists:
             raise SettingsError(f"the grid has nothing to try for '{method}': it has {', '.join(self.methods)}")
         own = flat(to_dict(load_preset(preset, method)))
@@ -66,22 +76,19 @@ class Search:
             return sampled(lists, *self.sample)
         return [tuple(zip(lists, values)) for values in itertools.product(*lists.values())]
 
-    def experiment(self, preset: str, methods: Sequence[str]) -> Experiment:
+    def cells(self, preset: str, methods: Sequence[str]) -> list[Cell]:
         """A row a candidate."""
-        cells = [
-            Cell(f"{method_title(method)}: {values_text(values)}", preset, preset, method, nested(values))
+        return [
+            Cell(f"{METHOD_TITLES.get(method, method)}: {values_text(values)}", preset, preset, method, nested(values))
             for method in methods
             for values in self.candidates(preset, method)
         ]
-        label = preset_label(preset)
-        return Experiment(f"tune-{label}", f"Candidates on {label}", tuple(cells), cells[-1].row)
 
     def without(self, keys: Iterable[str]) -> Search:
         """Less the settings that are fixed for all methods."""
         fixed = set(keys)
         lists = {m: {key: values for key, values in own.items() if key not in fixed} for m, own in self.lists.items()}
-        listed = {m: [tuple(v for v in one if v[0] not in fixed) for one in own] for m, own in self.listed.items()}
-        return replace(self, lists=lists, listed=listed)
+        return replace(self, lists=lists)
 
 
 def sampled(lists: Mapping[str, list[Any]], count: int, seed: int) -> list[Values]:
@@ -109,6 +116,11 @@ def round_off(value: float) -> float:
     return float(f"{value:.6g}")
 
 
+def candidate_table(cells: Sequence[Cell]) -> Table:
+    label = preset_label(cells[0].preset)
+    return Table(f"tune-{label}", f"Candidates on {label}", tuple(cells), cells[-1].row)
+
+
 def values_text(values: Values) -> str:
     return ", ".join(f"{key}={value:g}" if isinstance(value, float) else f"{key}={value}" for key, value in values)
 
@@ -126,67 +138,57 @@ def read_search(path: Path | None = None) -> Search:
         values = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise SettingsError(f"the grid {path} is not valid TOML: {error}") from error
-    every, methods, listed = values.get("every", {}), values.get("methods", {}), values.get("candidates", {})
-    if set(values) - {"every", "methods", "times", "sample", "candidates"} or not (methods or listed):
+    every, methods, sample = values.get("every", {}), values.get("methods", {}), values.get("sample")
+    if set(values) - {"every", "methods", "times", "sample", "preset", "shared", "rounds"} or not methods:
         raise SettingsError(
-            "a grid has a table [methods.NAME] for each method and may have [every], [times] and [sample], or it has "
-            "[candidates] alone"
+            "a grid has a table [methods.NAME] for each method and may have [every], [times], [sample], preset, "
+            "[shared] and [[rounds]]"
         )
-    sample = values.get("sample")
+    preset = values.get("preset")
+    if preset is not None and is_path(preset) and path is not None:
+        preset = str((path.parent / preset).resolve())
     search = Search(
         {method: {**every, **own} for method, own in methods.items()},
         frozenset(values.get("times", {}).get("settings", [])),
         None if sample is None else (int(sample["candidates"]), int(sample.get("seed", 0))),
-        {method: [tuple(one.items()) for one in own] for method, own in listed.items()},
+        preset,
+        nested(flat(values.get("shared", {})).items()),
+        tuple(_round(one) for one in values.get("rounds", [{}])),
     )
     _check(search)
     return search
+
+
+def _round(values: Mapping[str, Any]) -> Round:
+    if wrong := set(values) - {"seeds", "keep", "set"}:
+        raise unknown("key of a round", min(wrong), ("seeds", "keep", "set"))
+    return Round(values.get("seeds", 1), values.get("keep", 1), nested(flat(values.get("set", {})).items()))
 
 
 def _check(search: Search) -> None:
     """Refuses what is no list, unknown methods and settings, and an unequal budget."""
     counts = {}
     for method, lists in search.lists.items():
-        name = method.partition(":")[0]
-        get_method(name)
+        get_method(method)
         for key, values in lists.items():
             if not isinstance(values, list) or not values:
                 raise SettingsError(f"the grid gives no list of values for '{key}' of {method}")
-            update(RunSettings(method=name), nested([(key, values[0])]))
+            update(RunSettings(method=method), nested([(key, values[0])]))
         counts[method] = math.prod(map(len, lists.values())) if search.sample is None else search.sample[0]
-    for method, listed in search.listed.items():
-        get_method(method.partition(":")[0])
-        for one in listed:
-            update(RunSettings(method=method.partition(":")[0]), nested(one))
-        counts[method] = len(listed)
     if len(set(counts.values())) > 1:
         numbers = ", ".join(f"{method} {count}" for method, count in counts.items())
         raise SettingsError(f"every method needs the same number of candidates, and here it is: {numbers}")
 
 
-def choose(summary: Summary, methods: Sequence[str]) -> dict[str, CellResult]:
-    """Each method's best candidate by mean accuracy on meta-validation; of equal ones that with the lower loss."""
-    chosen = {}
-    for method in methods:
-        done = [r for r in summary.results if r.cell.method == method]
-        lacking = [r.cell.row for r in done if r.seeds < summary.seeds]
-        if lacking:
-            raise RunError(f"nothing is chosen while runs are missing: {'; '.join(lacking)}")
-        chosen[method] = max(done, key=_merit)
-    return chosen
-
-
-def second_round(summary: Summary, methods: Sequence[str], keep: int) -> str:
-    """A grid of the best `keep` candidates of each method, for a round with longer runs and more seeds."""
-    lines = [f"# The best {keep} candidates of each method in the first round.", "", "[candidates]"]
-    for method in methods:
-        ranked = sorted((r for r in summary.results if r.cell.method == method), key=_merit, reverse=True)
-        tables = (
-            "{ " + ", ".join(f"{json.dumps(k)} = {json.dumps(v)}" for k, v in flat(r.cell.changes).items()) + " }"
-            for r in ranked[:keep]
-        )
-        lines += [f"{json.dumps(method)} = [", *(f"  {table}," for table in tables), "]"]
-    return "\n".join(lines) + "\n"
+def choose(summary: Summary, keep: int = 1) -> dict[str, list[CellResult]]:
+    """Each method's best candidates by mean accuracy on meta-validation; of equal ones that with the lower loss."""
+    lacking = [result.cell.row for result in summary.results if result.seeds < summary.seeds]
+    if lacking:
+        raise RunError(f"nothing is chosen while runs are missing: {'; '.join(lacking)}")
+    chosen: dict[str, list[CellResult]] = {result.cell.method: [] for result in summary.results}
+    for result in sorted(summary.results, key=_merit, reverse=True):
+        chosen[result.cell.method].append(result)
+    return {method: ranked[:keep] for method, ranked in chosen.items()}
 
 
 def _merit(result: CellResult) -> tuple[float, float]:
@@ -201,8 +203,7 @@ def preset_text(preset: str, about: str, shared: Sequence[Changes], chosen: Mapp
         lines += _table(group, values)
     for method, found in chosen.items():
         for group, values in nested(found).items():
-            name = json.dumps(method) if ":" in method else method
-            lines += _table(f"methods.{name}.{group}", values)
+            lines += _table(f"methods.{method}.{group}", values)
     return "\n".join(lines) + "\n"
 
 

@@ -6,10 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from fewtask.experiments.grid import Cell, Changes, cell_settings
-from fewtask.experiments.ledger import Ledger
+from fewtask.experiments.grid import Cell, Gathered
 from fewtask.experiments.statistics import Mean, over_seeds, over_tasks, paired_difference
-from fewtask.experiments.tables import Experiment
+from fewtask.experiments.tables import Table
 
 
 @dataclass(frozen=True)
@@ -25,13 +24,15 @@ class CellResult:
     validation_loss: float | None
     validation_accuracy: float | None
     seconds: float | None
+    updates: tuple[int, int] | None
+    """Least and greatest number of updates of λ; None where nothing is updated."""
 
 
 @dataclass(frozen=True)
 class Summary:
     """A filled table; `split` is where accuracies were measured."""
 
-    experiment: Experiment
+    table: Table
     split: str
     results: tuple[CellResult, ...]
     seeds: int
@@ -41,30 +42,22 @@ class Summary:
 
     @property
     def rows(self) -> list[str]:
-        return self.experiment.rows
+        return self.table.rows
 
     @property
     def columns(self) -> list[str]:
-        return self.experiment.columns
+        return self.table.columns
 
 
-def collect(cell: Cell, ledger: Ledger, seeds: int, changes: Sequence[Changes] = ()) -> dict[int, dict[str, Any]]:
-    """The records of a cell, by seed."""
-    found = ((seed, ledger.find(cell_settings(cell, seed, changes))) for seed in range(seeds))
-    return {seed: record for seed, record in found if record is not None}
-
-
-def summarise(
-    experiment: Experiment, ledger: Ledger, seeds: int, changes: Sequence[Changes] = (), test: bool = True
-) -> Summary:
-    """From the ledger alone."""
+def summarise(table: Table, gathered: Gathered, test: bool = True) -> Summary:
+    """From records alone."""
     split = "test" if test else "validation"
-    records = {(cell.row, cell.column): collect(cell, ledger, seeds, changes) for cell in experiment.cells}
+    records = {(cell.row, cell.column): gathered.of(cell) for cell in table.cells}
     results = []
-    for cell in experiment.cells:
+    for cell in table.cells:
         own = records[cell.row, cell.column]
-        reference = records.get((experiment.reference, cell.column), {})
-        behind = None if cell.row == experiment.reference else paired_difference(reference, own, split)
+        reference = records.get((table.reference, cell.column), {})
+        behind = None if cell.row == table.reference else paired_difference(reference, own, split)
         runs = list(own.values())
         results.append(
             CellResult(
@@ -77,9 +70,10 @@ def summarise(
                 _mean([record["validation"]["loss"] for record in runs]),
                 _mean([record["validation"]["accuracy"] for record in runs]),
                 _mean([record["seconds"] for record in runs]),
+                _span([record.get("hyper_updates", 0) for record in runs]),
             )
         )
-    return Summary(experiment, split, tuple(results), seeds)
+    return Summary(table, split, tuple(results), gathered.seeds)
 
 
 def _last_loss(record: dict[str, Any]) -> float | None:
@@ -90,3 +84,7 @@ def _last_loss(record: dict[str, Any]) -> float | None:
 def _mean(values: Sequence[float | None]) -> float | None:
     known = [value for value in values if value is not None]
     return sum(known) / len(known) if known else None
+
+
+def _span(values: Sequence[int]) -> tuple[int, int] | None:
+    return (min(values), max(values)) if any(values) else None

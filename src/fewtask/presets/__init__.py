@@ -1,8 +1,7 @@
 """Settings in TOML files: named ones that come with fewtask, and anyone's own by path.
 
 A preset names its data set and holds the settings shared by all methods; `[methods.NAME]` tables hold what differs.
-`[methods."NAME:VARIANT"]` is a method in another form with settings of its own. One that says `extends = "OTHER"`
-holds only what differs from that other: a name, or a path from the file itself.
+One that says `extends = "OTHER"` holds only what differs from that other: a name, or a path from the file itself.
 """
 
 from __future__ import annotations
@@ -60,12 +59,12 @@ def preset_changes(name: str) -> dict[str, Any]:
 
 
 def load_preset(name: str | Path, method: str) -> RunSettings:
-    """The settings of a preset for a method, or for a variant of it: "meta-interpolation:mean"."""
+    """The settings of a preset, by its name or its file, for a method."""
     values = read_preset(str(name))
     values.pop("about", None)
     per_method = values.pop("methods", {})
     try:
-        settings = update(RunSettings(method=method.partition(":")[0]), values)
+        settings = update(RunSettings(method=method), values)
         return update(settings, per_method.get(method, {}))
     except SettingsError as error:
         if is_path(str(name)):

@@ -1,4 +1,4 @@
-"""The web page: one self-contained file."""
+"""The web page: one self-contained file. The first screen answers, the rest is one click away."""
 
 from __future__ import annotations
 
@@ -6,14 +6,19 @@ from dataclasses import dataclass
 from typing import Any
 
 from fewtask.errors import RunError
-from fewtask.experiments.render import LEGEND, mean_text, own_text
+from fewtask.experiments.render import LEGEND, mean_text, own_text, paper_text, updates_text
 from fewtask.experiments.statistics import Mean
 from fewtask.experiments.summary import CellResult
-from fewtask.experiments.tables import experiment_names, get_experiment
-from fewtask.report.claims import VERDICTS, counted, is_clear
-from fewtask.report.collect import Collected, Filled, extended_presets, facts, run_lines, standings
+from fewtask.experiments.tables import METHOD_TITLES
+from fewtask.plotting import method_colour
+from fewtask.presets import preset_label
+from fewtask.report.claims import VERDICTS, Claim, counted, is_clear
+from fewtask.report.collect import Collected, DatasetPage, Filled, Shown, Standing, facts, preset_lines
+from fewtask.report.findings import read_findings
+from fewtask.report.markdown import claim_sentence, dataset_picture, map_pictures
 from fewtask.report.panels import Chart, loss_curves, maps, set_sizes
-from fewtask.report.present import setup_text
+from fewtask.report.prose import html, inline
+from fewtask.report.runs import run_rows
 
 
 @dataclass(frozen=True)
@@ -30,14 +35,7 @@ class Number:
 class Row:
     column: str
     row: str
-    accuracy: Number
-    paper: Number
-    against_paper: Number
-    lead: Number
-    gain: Number
-    validation: Number
-    validation_lead: Number
-    seconds: Number
+    numbers: list[Number]
     best: bool
     reference: bool
 
@@ -53,35 +51,56 @@ class Tasks:
 
 @dataclass(frozen=True)
 class Section:
-    name: str
+    """A table of an experiment."""
+
+    id: str
     title: str
     note: str
-    reference: str
-    has_paper: bool
-    has_gain: bool
+    header: list[str]
     rows: list[Row]
     tasks: list[Tasks]
     missing: list[str]
+
+
+@dataclass(frozen=True)
+class Part:
+    """An experiment."""
+
+    id: str
+    shown: Shown
+    base: str | None
+    preset: str
+    changes: list[tuple[str, str]]
+    sections: list[Section]
     charts: list[Chart]
+    pictures: list[str]
+    claims: list[Claim]
+    verdicts: dict[str, int]
+
+
+@dataclass(frozen=True)
+class DatasetPart:
+    """A data set: its row on the first screen, and its experiments behind it."""
+
+    page: DatasetPage
+    picture: str
+    standing: Standing | None
+    updates: str
+    notes: str
+    parts: list[Part]
 
 
 def page(collected: Collected) -> str:
     """The page's HTML."""
-    sections = [_section(one) for one in collected.filled if one.experiment.kind in ("table", "set-size")]
     context: dict[str, Any] = {
+        "datasets": [_dataset(one) for one in collected.datasets],
+        "findings": [inline(text) for text in read_findings(collected)],
+        "claims": claim_sentence(collected) if collected.claims else "",
         "facts": facts(collected),
-        "setups": [(name, setup_text(setup)) for setup, name in collected.setup_names.items()],
-        "presets": extended_presets(collected),
-        "index": _index(collected),
-        "standings": standings(collected),
-        "sections": sections,
-        "curves": loss_curves(collected),
-        "maps": maps(collected),
-        "claims": collected.claims,
         "verdicts": VERDICTS,
-        "counts": counted(collected.claims),
-        "runs": run_lines(collected),
+        "runs": run_rows(collected),
         "legend": LEGEND,
+        "colours": {method: method_colour(method) for method in METHOD_TITLES},
         "mean_text": mean_text,
         "judged": judged,
     }
@@ -100,6 +119,26 @@ def _environment() -> Any:
         trim_blocks=True,
         lstrip_blocks=True,
     )
+
+
+def _dataset(dataset: DatasetPage) -> DatasetPart:
+    standing = dataset.leading.standing
+    updates = "—" if standing is None else updates_text(standing.reference)
+    parts = [_part(one) for one in dataset.shown]
+    return DatasetPart(dataset, dataset_picture(dataset), standing, updates, html(dataset.notes), parts)
+
+
+def _part(one: Shown) -> Part:
+    name = one.experiment.name.replace("/", "-")
+    base, changes = preset_lines(one.experiment)
+    shown = [filled for filled in one.filled if filled.table.kind in ("table", "set-size", "map")]
+    sections = [_section(filled, f"{name}-{filled.table.name}", one.experiment.test) for filled in shown]
+    sizes = [chart for filled in one.filled if filled.table.kind == "set-size" for chart in set_sizes(filled)]
+    return Part(
+        name, one, base, preset_label(one.experiment.preset), changes, sections,
+        [*sizes, *loss_curves(one), *maps(one)], [svg for _, _, svg in map_pictures(one)],
+        one.claims, {verdict: count for verdict, count in counted(one.claims).items() if count},
+    )  # fmt: skip
 
 
 def judged(mean: Mean | None, better: str = "ahead", worse: str = "behind") -> Number:
@@ -128,42 +167,46 @@ def _against_paper(result: CellResult) -> Number:
     )
 
 
-def _section(one: Filled) -> Section:
-    experiment = one.experiment
-    best = {column: _best(one, column) for column in one.test.columns}
+def _plain_number(value: float | None, text: str) -> Number:
+    return Number("—") if value is None else Number(text.format(value), value)
+
+
+def _section(one: Filled, name: str, test: bool) -> Section:
+    table = one.table
+    paper = any(result.cell.paper for result in one.test.results)
+    gains = test and table.reference != "ProtoNet" and any(one.gain(result) for result in one.test.results)
+    header = ["here, test % (seeds)"] if test else []
+    header += ["paper", *(["here − paper"] if test else [])] if paper else []
+    header += [f"{table.reference} − row"] if test else []
+    header += ["row − ProtoNet"] if gains else []
+    header += ["validation %" if test else "validation % (seeds)", f"{table.reference} − row, validation"]
+    header += ["training loss", "validation loss", "updates of λ", "seconds a run"]
     rows = []
     for result, validation in zip(one.test.results, one.validation.results):
-        cell = result.cell
-        paper = (
-            Number("") if cell.paper is None else Number(f"{cell.paper[0]:.2f} ± {cell.paper[1]:.2f}", cell.paper[0])
-        )
-        seconds = Number("—") if result.seconds is None else Number(f"{result.seconds:,.0f}", result.seconds)
-        accuracy = Number(own_text(result), None if result.accuracy is None else result.accuracy.value)
-        reference = cell.row == experiment.reference
-        rows.append(
-            Row(
-                cell.column, cell.row, accuracy, paper,
-                _against_paper(result),
-                Number("") if reference else judged(result.behind),
-                judged(one.gain(result)),
-                _accuracy(validation.accuracy),
-                Number("") if reference else judged(validation.behind),
-                seconds, cell.row == best[cell.column], reference,
-            )
-        )  # fmt: skip
-    missing = [f"{column}: {', '.join(absent)}" for column, absent in one.present.missing.items() if absent]
-    charts = set_sizes(one) if experiment.kind == "set-size" else []
-    has_paper = any(row.paper.text for row in rows)
-    has_gain = experiment.reference != "ProtoNet" and any(row.gain.sort is not None for row in rows)
-    return Section(
-        experiment.name, experiment.title, experiment.note, experiment.reference, has_paper, has_gain,
-        rows, [_tasks(one, column) for column in one.test.columns], missing, charts,
-    )  # fmt: skip
+        own = result.cell.row == table.reference
+        own_accuracy = Number(own_text(result), None if result.accuracy is None else result.accuracy.value)
+        numbers = [own_accuracy] if test else []
+        if paper:
+            numbers += [Number(paper_text(result), result.cell.paper and result.cell.paper[0])]
+            numbers += [_against_paper(result)] if test else []
+        numbers += [Number("") if own else judged(result.behind)] if test else []
+        numbers += [judged(one.gain(result))] if gains else []
+        numbers += [_accuracy(validation.accuracy) if test else Number(own_text(validation))]
+        numbers += [Number("") if own else judged(validation.behind)]
+        numbers += [_plain_number(loss, "{:.3f}") for loss in (result.training_loss, result.validation_loss)]
+        numbers += [Number(updates_text(result)), _plain_number(result.seconds, "{:,.0f}")]
+        rows.append(Row(result.cell.column, result.cell.row, numbers, _is_best(one, result, test), own))
+    missing = [f"{column}: {', '.join(absent)}" for column, absent in one.missing.items()]
+    tasks = [_tasks(one, column) for column in table.columns] if test else []
+    return Section(name, f"{table.name}: {table.title}", table.note, header, rows, tasks, missing)
 
 
-def _best(one: Filled, column: str) -> str | None:
-    known = [(r.accuracy.value, r.cell.row) for r in one.test.results if r.cell.column == column and r.accuracy]
-    return max(known)[1] if len(known) > 1 else None
+def _is_best(one: Filled, result: CellResult, test: bool) -> bool:
+    summary = one.test if test else one.validation
+    known = [
+        (r.accuracy.value, r.cell.row) for r in summary.results if r.cell.column == result.cell.column and r.accuracy
+    ]
+    return len(known) > 1 and max(known)[1] == result.cell.row
 
 
 def _tasks(one: Filled, column: str) -> Tasks:
@@ -171,19 +214,3 @@ def _tasks(one: Filled, column: str) -> Tasks:
     names = dict.fromkeys(task for result in results for task in result.tasks)
     rows = [(name, [_accuracy(result.tasks.get(name)) for result in results]) for name in names]
     return Tasks(column, [result.cell.row for result in results], rows)
-
-
-def _index(collected: Collected) -> list[dict[str, Any]]:
-    """Each table and figure of the paper: where it is on the page, or how to make it."""
-    entries = []
-    for name in experiment_names():
-        one = collected.named(name)
-        entry: dict[str, Any] = {"name": name, "title": get_experiment(name).title, "present": one is not None}
-        if one is not None:
-            seeds = [result.seeds for result in one.validation.results]
-            span = f"{min(seeds)}" if min(seeds) == max(seeds) else f"{min(seeds)} to {max(seeds)}"
-            numbers = f"{len(seeds)} numbers of {span} seed{'' if span == '1' else 's'}"
-            lacking = sum(map(len, one.present.missing.values()))
-            entry["text"] = numbers + (f", {lacking} not run" if lacking else "")
-        entries.append(entry)
-    return entries

@@ -1,7 +1,7 @@
 """Small charts as inline SVG, without a plotting library.
 
-Colours are classes that the page's style sheet fills in for light and dark (Okabe and Ito's, which people with any
-kind of colour vision can tell apart); lines also differ in dash. Every point carries its numbers as a title.
+A method has the same colour in every chart and in every other figure; lines also differ in dash. Every point carries
+its numbers as a title.
 """
 
 from __future__ import annotations
@@ -12,21 +12,23 @@ from dataclasses import dataclass
 from html import escape
 from typing import Any
 
+from fewtask.experiments.tables import OURS
+from fewtask.plotting import METHOD_COLOURS, method_colour, method_width
+
 WIDTH, HEIGHT = 360, 230
 LEFT, RIGHT, TOP, BOTTOM = 44, 8, 24, 34
 DASHES = ("", "7 3", "8 3 2 3", "2 3", "12 3", "4 2", "10 3 2 3 2 3", "1 2", "6 6")
-COLOURS = len(DASHES)
 HOVERED = 30
 MAP = 320
 
 
 @dataclass(frozen=True)
 class Line:
-    """points: (x, y, half-width of the interval or 0); `style` numbers its colour and dash."""
+    """points: (x, y, half-width of the interval or 0); the method decides on its colour and dash."""
 
     name: str
     points: Sequence[tuple[float, float, float]]
-    style: int
+    method: str
 
 
 @dataclass(frozen=True)
@@ -86,9 +88,7 @@ def _line(line: Line, axes: _Axes, x_label: str, unit: str) -> str:
     name = escape(line.name)
     places = [axes.at(x, y) for x, y, _ in line.points]
     path = "M" + "L".join(f"{x} {y}" for x, y in places)
-    dash = DASHES[line.style % COLOURS]
-    dashed = f' stroke-dasharray="{dash}"' if dash else ""
-    parts = [f'<path class="line" d="{path}"{dashed}/>']
+    parts = [f'<path class="line" d="{path}"{_dash(line.method)}/>']
     each = max(1, math.ceil(len(line.points) / HOVERED))
     for (x, y, error), (across, down) in list(zip(line.points, places))[::-1][::each][::-1]:
         if error:
@@ -97,15 +97,24 @@ def _line(line: Line, axes: _Axes, x_label: str, unit: str) -> str:
         numbers = f"{y:.2f} ± {error:.2f}{unit}" if error else f"{y:.3f}{unit}"
         label = f"{name}, {escape(x_label)} {x:,g}: {numbers}"
         parts.append(f'<circle cx="{across}" cy="{down}" r="2.4"><title>{label}</title></circle>')
-    return f'<g class="s{line.style % COLOURS}">{"".join(parts)}</g>'
+    return f'<g style="{_style(line.method)}">{"".join(parts)}</g>'
 
 
-def swatch(style: int) -> str:
+def _style(method: str) -> str:
+    return f"color: {method_colour(method)}; stroke-width: {method_width(method)}"
+
+
+def _dash(method: str) -> str:
+    """Meta-Interpolation is a whole line; the others differ in dash, each the same everywhere."""
+    others = [name for name in METHOD_COLOURS if name != OURS]
+    dash = "" if method == OURS else DASHES[1 + others.index(method) % (len(DASHES) - 1)] if method in others else "1 1"
+    return f' stroke-dasharray="{dash}"' if dash else ""
+
+
+def swatch(method: str) -> str:
     """The piece of line that stands in a legend."""
-    dash = DASHES[style % COLOURS]
-    dashed = f' stroke-dasharray="{dash}"' if dash else ""
-    line = f'<path class="line" d="M1 6H35"{dashed}/>'
-    return f'<svg class="swatch s{style % COLOURS}" viewBox="0 0 36 12" aria-hidden="true">{line}</svg>'
+    line = f'<path class="line" d="M1 6H35"{_dash(method)}/>'
+    return f'<svg class="swatch" style="{_style(method)}" viewBox="0 0 36 12" aria-hidden="true">{line}</svg>'
 
 
 def map_chart(title: str, values: dict[str, Any]) -> str:

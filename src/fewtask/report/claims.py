@@ -2,18 +2,20 @@
 
 A claim is a difference of two accuracies that the paper prints: the reference row of a table against each other
 row. It is held against the paired difference on the same episodes here. What the paper says of losses is checked
-on the means over seeds.
+on the means over seeds. Where many claims are counted together, Holm's correction is for their number.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from fewtask.experiments.statistics import Mean
 from fewtask.experiments.summary import CellResult, Summary
-from fewtask.experiments.tables import METHOD_TITLES, OURS
+from fewtask.experiments.tables import METHOD_TITLES, OURS, get_table
+from fewtask.presets import base_preset
+from fewtask.statistics import LEVEL
 
 Verdict = Literal["held", "same direction", "opposite direction", "did not hold"]
 VERDICTS: dict[Verdict, str] = {
@@ -23,6 +25,7 @@ VERDICTS: dict[Verdict, str] = {
     "did not hold": "other sign than in the paper, and the interval excludes zero",
 }
 BOTH = "query + support"
+COMPARISONS = ("table1", "table2")
 
 
 @dataclass(frozen=True)
@@ -35,6 +38,8 @@ class Claim:
     paper: str
     here: str
     verdict: Verdict
+    chance: float | None = None
+    """Of a difference of accuracies: how likely one at least as large is where there is none; None of a single seed."""
 
 
 def is_clear(difference: Mean) -> bool:
@@ -49,27 +54,57 @@ def verdict_of(paper: float, here: Mean) -> Verdict:
     return "did not hold" if clear else "opposite direction"
 
 
+def chance_of(difference: Mean) -> float | None:
+    """Student's t of a mean over seeds against zero, both sides."""
+    from scipy import stats
+
+    if difference.basis != "seeds":
+        return None
+    if difference.interval == 0:
+        return float(difference.value == 0)
+    freedom = difference.seeds - 1
+    error = difference.interval / float(stats.t.ppf(0.5 + LEVEL / 2, freedom))
+    return float(2 * stats.t.sf(abs(difference.value) / error, freedom))
+
+
+def corrected(claims: Sequence[Claim]) -> list[Claim]:
+    """The claims of accuracy with verdicts that are clear for all of them together (Holm, 1979).
+
+    In the order of their chances, the k-th of n must lie below 5 % divided by n - k + 1; after the first that does
+    not, none is clear. Claims of a single seed cannot be tested and are among those that are not clear.
+    """
+    tested = sorted((claim for claim in claims if claim.chance is not None), key=lambda claim: claim.chance or 0.0)
+    clear: set[int] = set()
+    for place, claim in enumerate(tested):
+        if (claim.chance or 0.0) > (1 - LEVEL) / (len(tested) - place):
+            break
+        clear.add(id(claim))
+    unclear: dict[Verdict, Verdict] = {"held": "same direction", "did not hold": "opposite direction"}
+    return [
+        claim if id(claim) in clear else replace(claim, verdict=unclear.get(claim.verdict, claim.verdict))
+        for claim in claims
+    ]
+
+
 def accuracy_claims(summary: Summary) -> list[Claim]:
     """The reference against every other row, wherever the paper has both numbers and they can be paired here."""
-    experiment = summary.experiment
+    table = summary.table
     claims = []
     for result in summary.results:
-        reference = summary.at(experiment.reference, result.cell.column)
+        reference = summary.at(table.reference, result.cell.column)
         if reference is None or result.behind is None or not result.cell.paper or not reference.cell.paper:
             continue
         paper = reference.cell.paper[0] - result.cell.paper[0]
         if paper == 0:
             continue
-        first, second = (
-            (experiment.reference, result.cell.row) if paper > 0 else (result.cell.row, experiment.reference)
-        )
+        first, second = (table.reference, result.cell.row) if paper > 0 else (result.cell.row, table.reference)
         sign = 1 if paper > 0 else -1
         star = "*" if result.behind.basis == "episodes" else ""
         here = f"{100 * sign * result.behind.value:+z.2f} ± {100 * result.behind.interval:.2f}{star}"
         claims.append(
             Claim(
-                experiment.name, result.cell.column, f"{first} is better than {second}", f"{abs(paper):+.2f}", here,
-                verdict_of(paper, result.behind),
+                table.name, result.cell.column, f"{first} is better than {second}", f"{abs(paper):+.2f}", here,
+                verdict_of(paper, result.behind), chance_of(result.behind),
             )
         )  # fmt: skip
     return claims
@@ -78,7 +113,8 @@ def accuracy_claims(summary: Summary) -> list[Claim]:
 def loss_claims(summary: Summary) -> list[Claim]:
     """Section 3 on strategies of interpolation, and Section 5 on the losses of the methods."""
     claims = []
-    name, ours = summary.experiment.name, METHOD_TITLES[OURS]
+    name, ours = summary.table.name, METHOD_TITLES[OURS]
+    measured = {cell.preset for cell in get_table("figure-loss").cells}
     for column in summary.columns:
         rows = [result for result in summary.results if result.cell.column == column]
         if name == "table5":
@@ -86,13 +122,13 @@ def loss_claims(summary: Summary) -> list[Claim]:
             for row in ("support", "query"):
                 text = f"interpolating {row} alone has a higher training loss than both"
                 claims += _higher_loss(name, column, text, summary.at(row, column), both)
-        elif name == "figure-loss":
+        elif name in COMPARISONS and (base_preset(rows[0].cell.preset) or rows[0].cell.preset) in measured:
             own = summary.at(ours, column)
-            for other in (result for result in rows if result.cell.row != ours):
+            for other in (result for result in rows if result.cell.paper and result.cell.row != ours):
                 text = f"{ours} has a higher training loss than {other.cell.row}"
-                claims += _higher_loss(name, column, text, own, other)
+                claims += _higher_loss("figure-loss", column, text, own, other)
                 text = f"{ours} has a lower validation loss than {other.cell.row}"
-                claims += _higher_loss(name, column, text, other, own, "validation_loss")
+                claims += _higher_loss("figure-loss", column, text, other, own, "validation_loss")
     return claims
 
 

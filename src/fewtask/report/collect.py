@@ -1,46 +1,42 @@
-"""Everything that the page of results and the web page say, from the ledger alone."""
+"""Everything that the pages of results say: the declared experiments, filled from their records."""
 
 from __future__ import annotations
 
+import tomllib
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from fewtask.changes import flat
 from fewtask.errors import RunError
-from fewtask.experiments.grid import cell_settings
+from fewtask.experiments.declared import Experiment, all_experiments
+from fewtask.experiments.grid import Gathered, gather_cells
+from fewtask.experiments.ledger import Ledger
 from fewtask.experiments.render import duration
 from fewtask.experiments.statistics import Mean
 from fewtask.experiments.summary import CellResult, Summary, summarise
-from fewtask.experiments.tables import METHOD_TITLES, Experiment
-from fewtask.presets import base_preset, preset_changes, preset_names
-from fewtask.report.claims import Claim, accuracy_claims, loss_claims
-from fewtask.report.present import (
-    Present,
-    ReadLedger,
-    Setup,
-    differing,
-    is_long,
-    present_experiments,
-    setup_text,
-)
+from fewtask.experiments.tables import METHOD_TITLES, Table
+from fewtask.presets import base_preset, preset_changes
+from fewtask.report.claims import COMPARISONS, Claim, accuracy_claims, corrected, loss_claims
 
 PROTONET = METHOD_TITLES["protonet"]
 
 
 @dataclass(frozen=True)
 class Filled:
-    """A table or figure with its numbers. `over_protonet`: `test` with ProtoNet as the reference, where it is a row."""
+    """A table as far as there are runs. `over_protonet`: `test` with ProtoNet as the reference, where it is a row."""
 
-    present: Present
     test: Summary
     validation: Summary
     over_protonet: Summary | None
+    missing: dict[str, list[str]]
+    """Rows without a run by column."""
 
     @property
-    def experiment(self) -> Experiment:
-        return self.present.experiment
+    def table(self) -> Table:
+        return self.test.table
 
     def gain(self, result: CellResult) -> Mean | None:
         """This row's accuracy minus ProtoNet's on the same episodes."""
@@ -52,76 +48,137 @@ class Filled:
 
 @dataclass(frozen=True)
 class Standing:
-    """How the reference fares against the best of the other methods in a column."""
+    """How the reference fares against the best of the other methods."""
 
-    table: str
-    column: str
     reference: CellResult
     best: CellResult
     lead: Mean | None
 
 
 @dataclass(frozen=True)
-class Collected:
-    """What a ledger holds."""
+class Shown:
+    """An experiment with its numbers."""
 
-    ledger: ReadLedger
+    experiment: Experiment
+    gathered: Gathered
     filled: tuple[Filled, ...]
-    claims: tuple[Claim, ...]
+
+    @cached_property
+    def claims(self) -> list[Claim]:
+        return [claim for one in self.filled for claim in (*accuracy_claims(one.test), *loss_claims(one.test))]
 
     @property
-    def setup_names(self) -> dict[Setup, str]:
-        """Setups of the tables that have a short name, which ends the names of their columns."""
-        columns = [item for one in self.filled for item in one.present.setups.items()]
-        return {setup: column.rpartition(", ")[2] for column, setup in columns if is_long(setup)}
+    def comparison(self) -> Filled | None:
+        """The table of methods, where it has one with runs on meta-test."""
+        found = (one for one in self.filled if one.table.name in COMPARISONS and self.experiment.test)
+        return next((one for one in found if any(r.accuracy for r in one.test.results)), None)
 
-    def named(self, name: str) -> Filled | None:
-        return next((one for one in self.filled if one.experiment.name == name), None)
-
-
-def collect(folder: Path) -> Collected:
-    ledger = ReadLedger(folder)
-    if not ledger.records:
-        raise RunError(
-            f"the ledger in {folder} has no record of a run: make some with fewtask reproduce table1 --ledger {folder}"
+    @property
+    def standing(self) -> Standing | None:
+        """Meta-Interpolation against the best of the other methods."""
+        one = self.comparison
+        rows = (
+            [] if one is None else [r for r in one.test.results if r.accuracy and r.cell.row in METHOD_TITLES.values()]
         )
-    filled = tuple(_fill(present, ledger) for present in present_experiments(ledger))
-    claims = [claim for one in filled for claim in (*accuracy_claims(one.test), *loss_claims(one.test))]
-    return Collected(ledger, filled, tuple(claims))
+        reference = next((r for r in rows if one is not None and r.cell.row == one.table.reference), None)
+        others = [r for r in rows if r is not reference]
+        if reference is None or not others:
+            return None
+        best = max(others, key=lambda r: r.accuracy.value if r.accuracy else 0.0)
+        return Standing(reference, best, best.behind)
+
+    @property
+    def fingerprints(self) -> list[str]:
+        found = {str(r["data_fingerprint"])[:12] for r in self.gathered.records.values() if r.get("data_fingerprint")}
+        return sorted(found)
 
 
-def _fill(present: Present, ledger: ReadLedger) -> Filled:
-    experiment = present.experiment
-    has_protonet = PROTONET in experiment.rows
+@dataclass(frozen=True)
+class DatasetPage:
+    """A data set: its title, what its rows are made of, words about it, and its experiments by role."""
+
+    name: str
+    title: str
+    features: str
+    notes: str
+    shown: tuple[Shown, ...]
+
+    @property
+    def leading(self) -> Shown:
+        """The primary experiment, or the first of the others."""
+        return self.shown[0]
+
+
+@dataclass(frozen=True)
+class Collected:
+    root: Path
+    datasets: tuple[DatasetPage, ...]
+    files: dict[Path, dict[str, Any]]
+    """Every record, those that only chose settings included."""
+
+    @property
+    def shown(self) -> list[Shown]:
+        return [one for dataset in self.datasets for one in dataset.shown]
+
+    @cached_property
+    def claims(self) -> list[Claim]:
+        """Of the primary experiments, each claim once a data set, clear or not for all of them together."""
+        primary = [one for one in self.shown if one.experiment.role == "primary"]
+        return corrected([claim for one in primary for filled in one.filled for claim in accuracy_claims(filled.test)])
+
+
+def collect(root: Path) -> Collected:
+    """Asks the ledger once about each experiment."""
+    ledger = Ledger(root, root)
+    experiments = all_experiments(root)
+    shown = [one for one in (_show(experiment, ledger) for experiment in experiments) if one is not None]
+    if not shown:
+        raise RunError(
+            f"the experiments in {root} have no record of a run: make some with fewtask reproduce DATASET/NAME"
+        )
+    names = sorted({one.experiment.dataset for one in shown})
+    pages = tuple(_page(root / name, tuple(s for s in shown if s.experiment.dataset == name)) for name in names)
+    return Collected(root, pages, ledger.files())
+
+
+def _page(folder: Path, shown: tuple[Shown, ...]) -> DatasetPage:
+    try:
+        about, notes = folder / "dataset.toml", folder / "notes.md"
+        values = tomllib.loads(about.read_text(encoding="utf-8")) if about.is_file() else {}
+        text = notes.read_text(encoding="utf-8").strip() if notes.is_file() else ""
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise RunError(f"cannot read what is said about {folder.name}: {error}") from error
+    return DatasetPage(folder.name, values.get("title", folder.name), values.get("features", ""), text, shown)
+
+
+def _show(experiment: Experiment, ledger: Ledger) -> Shown | None:
+    cells = [cell for table in experiment.tables for cell in table.cells]
+    gathered = gather_cells(cells, ledger, experiment.seeds)
+    if not gathered.records:
+        return None
+    return Shown(experiment, gathered, tuple(_fill(table, gathered) for table in experiment.tables))
+
+
+def _fill(table: Table, gathered: Gathered) -> Filled:
+    present = [cell for cell in table.cells if gathered.of(cell)]
+    missing = {
+        column: [cell.row for cell in table.cells if cell.column == column and cell not in present]
+        for column in table.columns
+    }
+    table = replace(table, cells=tuple(present))
+    has_protonet = PROTONET in table.rows
     return Filled(
-        present,
-        summarise(experiment, ledger, ledger.seeds),
-        summarise(experiment, ledger, ledger.seeds, test=False),
-        summarise(replace(experiment, reference=PROTONET), ledger, ledger.seeds) if has_protonet else None,
+        summarise(table, gathered),
+        summarise(table, gathered, test=False),
+        summarise(replace(table, reference=PROTONET), gathered) if has_protonet else None,
+        {column: rows for column, rows in missing.items() if rows},
     )
-
-
-def standings(collected: Collected) -> list[Standing]:
-    """Meta-Interpolation against the best of the other methods, for each data set and setup of Tables 1 and 2."""
-    found = []
-    for name in ("table1", "table2"):
-        one = collected.named(name)
-        for column in one.test.columns if one is not None else ():
-            assert one is not None
-            rows = [r for r in one.test.results if r.cell.column == column and r.accuracy is not None]
-            reference = next((r for r in rows if r.cell.row == one.experiment.reference), None)
-            others = [r for r in rows if r is not reference and r.cell.row in METHOD_TITLES.values()]
-            if reference is not None and others:
-                best = max(others, key=lambda r: r.accuracy.value if r.accuracy else 0.0)
-                found.append(Standing(name, column, reference, best, best.behind))
-    return found
 
 
 def facts(collected: Collected) -> list[tuple[str, str]]:
     """What was run, and on what."""
-    records = collected.ledger.records
-    tested = sum("test" in record for record in records)
-    seconds = sum(record["seconds"] for record in records)
+    records = [record for record in collected.files.values() if "test" in record]
+    others = [record for record in collected.files.values() if "test" not in record]
 
     def listed(values: Callable[[dict[str, Any]], Any]) -> str:
         return ", ".join(sorted({str(value) for record in records if (value := values(record)) is not None}))
@@ -129,75 +186,31 @@ def facts(collected: Collected) -> list[tuple[str, str]]:
     def environment(key: str) -> Callable[[dict[str, Any]], Any]:
         return lambda record: record.get("environment", {}).get(key)
 
+    def cost(runs: list[dict[str, Any]]) -> str:
+        seconds = sum(record["seconds"] for record in runs)
+        return (
+            f"{len(runs)}, {duration(seconds)} of computing, {duration(seconds / max(1, len(runs)))} a run on average"
+        )
+
     rows = [
-        ("runs", f"{len(records)}, {tested} of them evaluated on meta-test"),
-        ("data sets", listed(lambda r: r["dataset"])),
+        ("runs on meta-test", cost(records)),
+        ("runs on meta-validation alone", cost(others) if others else ""),
         ("methods", listed(lambda r: METHOD_TITLES.get(r["method"], r["method"]))),
         ("seeds", listed(lambda r: r["seed"])),
-        ("computing time", f"{duration(seconds)} in all, {duration(seconds / len(records))} a run on average"),
         *((name, listed(environment(name))) for name in ("fewtask", "python", "torch", "numpy", "processor", "device")),
-        ("data fingerprints", listed(_fingerprint)),
     ]
     return [(name, text) for name, text in rows if text]
 
 
-def _fingerprint(record: dict[str, Any]) -> str | None:
-    fingerprint = record.get("data_fingerprint")
-    return None if fingerprint is None else f"{record['dataset']} {str(fingerprint)[:12]}"
+def preset_lines(experiment: Experiment) -> tuple[str | None, list[tuple[str, str]]]:
+    """The shipped preset that an experiment's extends, and (method or "all methods", changed settings)."""
+    changes = preset_changes(experiment.preset)
+    methods = changes.pop("methods", {})
+    run = {cell.method for table in experiment.tables for cell in table.cells}
+    lines = [("all methods", changes)] if changes else []
+    lines += [(METHOD_TITLES.get(method, method), own) for method, own in methods.items() if method in run]
+    return base_preset(experiment.preset), [(who, setup_text(flat(own))) for who, own in lines]
 
 
-def extended_presets(collected: Collected) -> list[tuple[str, str, list[tuple[str, str]]]]:
-    """(preset, the paper's preset that it extends, [(method or "all methods", changed settings)]) of those run."""
-    found = []
-    for name in sorted({record["preset"] for record in collected.ledger.records} & set(preset_names())):
-        base = base_preset(name)
-        if base is not None:
-            changes = preset_changes(name)
-            methods = changes.pop("methods", {})
-            lines = [("all methods", changes)] if changes else []
-            lines += [(METHOD_TITLES.get(method, method), own) for method, own in methods.items()]
-            found.append((name, base, [(who, setup_text(flat(own).items())) for who, own in lines]))
-    return found
-
-
-@dataclass(frozen=True)
-class RunLine:
-    """A run as the list of all runs shows it."""
-
-    preset: str
-    method: str
-    seed: int
-    setup: str
-    steps: int
-    selected: int | None
-    validation: float
-    test: float | None
-    seconds: float
-
-
-def run_lines(collected: Collected) -> list[RunLine]:
-    return [
-        RunLine(
-            record["preset"],
-            METHOD_TITLES.get(record["method"], record["method"]),
-            record["seed"],
-            setup_text(item for item in differing(record).items() if item[0] != "train.steps"),
-            record["settings"]["train"]["steps"],
-            record.get("selected_step"),
-            record["validation"]["accuracy"],
-            record["test"]["accuracy"] if "test" in record else None,
-            record["seconds"],
-        )
-        for record in collected.ledger.records
-    ]
-
-
-def task_maps(collected: Collected) -> list[tuple[str, str, dict[str, Any]]]:
-    """(column, row, map) of every task map in the ledger, of the first seed."""
-    one = collected.named("figure-tasks")
-    found = []
-    for cell in one.experiment.cells if one is not None else ():
-        values = collected.ledger.read_map(cell_settings(cell, 0))
-        if values is not None:
-            found.append((cell.column, cell.row, values))
-    return found
+def setup_text(settings: dict[str, Any]) -> str:
+    return ", ".join(f"{key}={value}" for key, value in settings.items())

@@ -1,195 +1,213 @@
-"""The page of results for the documentation: numbers from the ledger, words from a file of notes.
+"""The pages of results for the documentation: `index.md` on one screen, a page a data set, and all runs as CSV.
 
-The notes are Markdown. A block under the heading `## NAME` of a table or figure goes to that part of the page;
-everything else goes under "What differs from the paper, and why".
+Numbers come from the records, words from `findings.md` and from `notes.md` of a data set.
 """
 
 from __future__ import annotations
 
-from pathlib import Path
-
-from fewtask.errors import RunError
-from fewtask.experiments.render import LEGEND, duration, grid, mean_text, own_text, paper_text
-from fewtask.experiments.tables import experiment_names
+from fewtask.experiments.declared import Experiment
+from fewtask.experiments.render import LEGEND, csv_text, grid, mean_text, own_text, paper_text, updates_text
+from fewtask.presets import preset_label
 from fewtask.report.claims import VERDICTS, Claim, counted
-from fewtask.report.collect import Collected, Filled, extended_presets, facts, run_lines, standings
+from fewtask.report.collect import Collected, DatasetPage, Filled, Shown, facts, preset_lines
+from fewtask.report.findings import read_findings
+from fewtask.report.pictures import dot_chart, heat_map
+from fewtask.report.runs import run_rows
 
-GENERAL = ""
-
-
-def read_notes(path: Path | None) -> dict[str, str]:
-    """Blocks of text by the name of a table or figure; the rest under the empty name."""
-    if path is None:
-        return {}
-    try:
-        text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise RunError(f"cannot read the notes in {path}: {error}") from error
-    blocks: dict[str, list[str]] = {}
-    current = GENERAL
-    for line in text.splitlines():
-        heading = line.removeprefix("## ").strip() if line.startswith("## ") else None
-        if heading in experiment_names():
-            current = heading or GENERAL
-            continue
-        if heading is not None:
-            current = GENERAL
-        blocks.setdefault(current, []).append(line)
-    return {name: block for name, lines in blocks.items() if (block := "\n".join(lines).strip())}
+RUNS = "runs.csv"
+INDEX = "index.md"
 
 
-def results(collected: Collected, notes: dict[str, str]) -> str:
-    lines = [
-        "# Results",
-        "",
-        "Made from the ledger by `fewtask report --markdown`; the numbers are not written by hand.",
-    ]
-    lines += ["", *_standings(collected)]
-    lines += ["## What was run", "", *(f"- {name}: {_plain(text)}" for name, text in facts(collected)), ""]
-    lines += ["## What differs from the paper, and why", "", *_setups(collected)]
-    if GENERAL in notes:
-        lines += [_lowered(notes[GENERAL]), ""]
-    lines += _claims(collected)
-    legend = LEGEND.replace("*", "\\*")
-    lines += ["## Tables", "", f"{legend} Differences are on the same episodes, row by row of the same seed.", ""]
-    for one in collected.filled:
-        if one.experiment.kind in ("table", "set-size"):
-            lines += _table(one)
-        else:
-            lines += [f"### {one.experiment.name}: {one.experiment.title}", ""]
-            if one.experiment.kind == "loss":
-                lines += _losses(one)
-            else:
-                lines += ["The task maps are in the web page that `fewtask report` makes.", ""]
-        if one.experiment.name in notes:
-            lines += [_lowered(notes[one.experiment.name], 2), ""]
-    return "\n".join([*lines, *_costs(collected)]).rstrip() + "\n"
+def pages(collected: Collected) -> dict[str, str]:
+    """Every file of the documentation's results: name and text."""
+    files = {INDEX: index_page(collected), RUNS: csv_text(run_rows(collected))}
+    for dataset in collected.datasets:
+        files[f"{dataset.name}.md"] = dataset_page(dataset)
+        picture = dataset_picture(dataset)
+        if picture:
+            files[f"{dataset.name}.svg"] = picture
+        for one in dataset.shown:
+            files |= {name: svg for _, name, svg in map_pictures(one)}
+    return files
 
 
-def _standings(collected: Collected) -> list[str]:
-    body = [
-        [_plain(s.column), mean_text(s.reference.accuracy), s.best.cell.row, mean_text(s.best.accuracy),
-         mean_text(s.lead, sign=True)]
-        for s in standings(collected)
-    ]  # fmt: skip
-    if not body:
-        return []
-    header = ["data set", "Meta-Interpolation", "best of the others", "its accuracy", "difference, paired"]
-    return ["## In short", "", *grid(header, _starred(body)), ""]
+def dataset_picture(dataset: DatasetPage) -> str:
+    """All methods of the leading experiment, as dots with whiskers."""
+    one = dataset.leading.comparison
+    return "" if one is None else dot_chart([r for r in one.test.results if r.accuracy])
 
 
-def _setups(collected: Collected) -> list[str]:
-    """What presets change of the paper's, and runs of their presets; the latter the same for a whole column."""
-    own = []
-    for name, base, changes in extended_presets(collected):
-        own += [f"Preset `{name}` is the paper's `{base}` with", ""]
-        own += [*(f"- {who}: {_plain(text)}" for who, text in changes), ""]
-    lines = {
-        f"- {one.experiment.name}, {_plain(column)}: {', '.join(f'`{key} = {value}`' for key, value in setup)}"
-        for one in collected.filled
-        for column, setup in one.present.setups.items()
-        if setup
-    }
-    if not lines:
-        return [*own, "All runs have the settings of their presets.", ""]
+def map_pictures(one: Shown) -> list[tuple[str, str, str]]:
+    """(heading, file name, SVG) of the heat maps of an experiment, one for each competitor."""
+    found = []
+    for filled in one.filled:
+        if filled.table.kind == "map":
+            summary = filled.test if one.experiment.test else filled.validation
+            for row in (row for row in summary.rows if row != summary.table.reference):
+                stem = f"{one.experiment.name}-{row}".lower().replace("/", "-").replace(" ", "-").replace("+", "-")
+                found.append((f"{summary.table.reference} − {row}", f"{stem}.svg", heat_map(summary, row)))
+    return found
+
+
+def index_page(collected: Collected) -> str:
+    lines = ["# Results", "", "Made by `fewtask report` from the experiments declared in `experiments/`.", ""]
+    header = ["data set", "all methods, test %", "Meta-Interpolation", "best of the others", "difference, paired",
+              "updates of λ", "seeds", "features"]  # fmt: skip
+    body = [_standing(dataset) for dataset in collected.datasets]
+    lines += [*grid(header, _starred(body)), ""]
+    findings = read_findings(collected)
+    if findings:
+        lines += ["## Findings", "", *(f"{place}. {text}" for place, text in enumerate(findings, 1)), ""]
+    lines += [*_claim_counts(collected), ""]
+    lines += ["## How to read this", "", _escaped_stars(LEGEND)]
+    lines[-1] += " A data set has one primary experiment; where it has none yet, the row says what it shows instead."
+    lines[-1] += f" The page of a data set has all of its experiments, and [{RUNS}]({RUNS}) every run with its cost."
+    lines += ["", *(f"- {name}: {_plain(text)}" for name, text in facts(collected))]
+    return "\n".join(lines) + "\n"
+
+
+def _standing(dataset: DatasetPage) -> list[str]:
+    """The row of a data set: its leading experiment."""
+    one = dataset.leading
+    name = f"[{_plain(dataset.title)}]({dataset.name}.md)"
+    if one.experiment.role != "primary":
+        name += f"<br>{one.experiment.role}"
+    standing = one.standing
+    if standing is None:
+        return [name, "", "—", "—", "—", "—", "—", _plain(dataset.features)]
+    best, own = standing.best, standing.reference
     return [
-        *own,
-        "These runs have other settings than the presets, the same for every row of a column:",
-        "",
-        *sorted(lines),
-        "",
-    ]
+        name, f"![{_plain(dataset.title)}]({dataset.name}.svg)", mean_text(own.accuracy),
+        f"{_plain(best.cell.row)}<br>{mean_text(best.accuracy)}", mean_text(standing.lead, sign=True),
+        updates_text(own), str(own.seeds), _plain(dataset.features),
+    ]  # fmt: skip
 
 
-def _claims(collected: Collected) -> list[str]:
-    if not collected.claims:
-        return []
+def claim_sentence(collected: Collected) -> str:
+    """How many of the paper's claims held, each once a data set."""
     counts = counted(collected.claims)
-    lines = ["## Claims of the paper that held here, and that did not", ""]
-    lines += [f"- {counts[verdict]} {verdict}: {meaning}" for verdict, meaning in VERDICTS.items()]
-    lines += ["", "Losses are compared without an interval, so only their direction counts.", ""]
-    failed = [claim for claim in collected.claims if claim.verdict in ("did not hold", "opposite direction")]
-    held = [claim for claim in collected.claims if claim not in failed]
-    for title, claims in (("Did not hold, or went the other way", failed), ("Held, or went the same way", held)):
-        if claims:
-            header = ["where", "data set", "claim", "paper", "here", "verdict"]
-            lines += [f"### {title}", "", *grid(header, _starred([_claim_texts(claim) for claim in claims])), ""]
-    return lines
+    total = len(collected.claims)
+    return (
+        f"Of {total} comparisons in the paper's tables, each once a data set, {counts['held']} held here and "
+        f"{counts['did not hold']} did not, clearly for all {total} together (Holm's correction); "
+        f"{counts['same direction']} go the paper's way and {counts['opposite direction']} the other, within what "
+        "chance allows."
+    )
 
 
-def _claim_texts(claim: Claim) -> list[str]:
-    return [claim.table, _plain(claim.column), claim.text, claim.paper, claim.here, claim.verdict]
+def _claim_counts(collected: Collected) -> list[str]:
+    return ["## The paper's claims", "", claim_sentence(collected)] if collected.claims else []
 
 
-def _table(one: Filled) -> list[str]:
+def dataset_page(dataset: DatasetPage) -> str:
+    lines = [f"# {_plain(dataset.title)}", "", f"[All data sets]({INDEX})", ""]
+    if dataset.features:
+        lines += [f"Features: {_plain(dataset.features)}", ""]
+    if dataset_picture(dataset):
+        lines += [f"![all methods, test accuracy in percent]({dataset.name}.svg)", ""]
+    for one in dataset.shown:
+        lines += _experiment(one)
+    if dataset.notes:
+        lines += ["## Notes", "", _lowered(dataset.notes), ""]
+    lines += ["## How to read the tables", "", _escaped_stars(LEGEND)]
+    lines[-1] += (
+        " Differences are on the same episodes, seed by seed. The training loss is that of the last steps, the "
+    )
+    lines[-1] += "validation loss that of the selected weights; losses, updates and seconds are of one run, on average."
+    return "\n".join(lines) + "\n"
+
+
+def _experiment(one: Shown) -> list[str]:
     experiment = one.experiment
-    lines = [f"### {experiment.name}: {experiment.title}", ""]
+    lines = [f"## {_plain(experiment.title)}", "", f"{_plain(experiment.asks)}", ""]
+    lines += [f"- experiment `{experiment.name}`, {experiment.role}"]
+    lines += [f"- looked at before: {_plain(experiment.looked_at)}"]
+    base, changes = preset_lines(experiment)
+    if base is None:
+        lines += [f"- settings of the preset `{preset_label(experiment.preset)}`"]
+    else:
+        lines += [
+            f"- settings: those of the preset `{base}` but",
+            *(f"  - {who}: {_plain(text)}" for who, text in changes),
+        ]
+    lines += [f"- rows of the data: {', '.join(one.fingerprints)}" if one.fingerprints else "", ""]
     if experiment.note:
-        lines += [experiment.note, ""]
-    reference = experiment.reference
-    gains = any(one.gain(result) for result in one.test.results)
-    for column in one.test.columns:
-        header = [
-            "", "test % (seeds)", "paper", f"{reference} − row", *(["row − ProtoNet"] if gains else []),
-            "validation %", f"{reference} − row, validation", "seconds a run",
-        ]  # fmt: skip
-        body = []
-        for result, validation in zip(one.test.results, one.validation.results):
-            if result.cell.column != column:
-                continue
-            own = result.cell.row == reference
-            body.append(
-                [
-                    f"**{result.cell.row}**" if own else result.cell.row,
-                    own_text(result),
-                    paper_text(result),
-                    "" if own else mean_text(result.behind, sign=True),
-                    *([mean_text(one.gain(result), sign=True)] if gains else []),
-                    mean_text(validation.accuracy),
-                    "" if own else mean_text(validation.behind, sign=True),
-                    "—" if result.seconds is None else f"{result.seconds:,.0f}",
-                ]
-            )
-        lines += [f"#### {_plain(column)}", "", *grid(header, _starred(body)), ""]
-        if one.present.missing[column]:
-            lines += [f"Not run yet: {', '.join(one.present.missing[column])}.", ""]
+        lines += [_plain(experiment.note), ""]
+    for filled in one.filled:
+        lines += _table(filled, experiment)
+    for heading, name, _ in map_pictures(one):
+        lines += [f"![{_plain(heading)}]({name})", ""]
+    return [*lines, *_claims(one.claims)]
+
+
+def _table(one: Filled, experiment: Experiment) -> list[str]:
+    table = one.table
+    lines = [f"### {table.name}: {_plain(table.title)}", ""] if table.name not in ("rows", "map") else []
+    if table.note:
+        lines += [_plain(table.note), ""]
+    for column in table.columns:
+        if column != experiment.name:
+            lines += [f"#### {_plain(column)}", ""]
+        header, body = table_texts(one, column, experiment.test)
+        rows = [[f"**{row[0]}**" if row[0] == _plain(table.reference) else row[0], *row[1:]] for row in body]
+        lines += [*grid(header, _starred(rows)), ""]
+    for column, absent in one.missing.items():
+        where = "" if column == experiment.name else f" ({_plain(column)})"
+        lines += [f"Not run yet{where}: {', '.join(map(_plain, absent))}.", ""]
     return lines
 
 
-def _losses(one: Filled) -> list[str]:
-    header = ["data set", "method", "training loss", "validation loss"]
-    body = [
-        [
-            _plain(r.cell.column),
-            r.cell.row,
-            *("—" if v is None else f"{v:.3f}" for v in (r.training_loss, r.validation_loss)),
-        ]
-        for r in one.test.results
-    ]
-    text = "The training loss is that of the last steps, the validation loss that of the selected weights; means over "
-    return [text + "seeds. The curves are in the web page that `fewtask report` makes.", "", *grid(header, body), ""]
+def table_texts(one: Filled, column: str, test: bool) -> tuple[list[str], list[list[str]]]:
+    """The heading and the rows of a table's column; without meta-test, what was validated."""
+    reference = one.table.reference
+    gains = test and any(one.gain(result) for result in one.test.results)
+    paper = any(result.cell.paper for result in one.test.results)
+    header = ["", *(["test % (seeds)"] if test else []), *(["paper"] if paper else [])]
+    header += [f"{_plain(reference)} − row"] if test else []
+    header += ["row − ProtoNet"] if gains else []
+    header += ["validation %" if test else "validation % (seeds)", f"{_plain(reference)} − row, validation"]
+    header += ["training loss", "validation loss", "updates of λ", "seconds a run"]
+    body = []
+    for result, validation in zip(one.test.results, one.validation.results):
+        if result.cell.column == column:
+            own = result.cell.row == reference
+            row = [_plain(result.cell.row), *([own_text(result)] if test else [])]
+            row += [paper_text(result)] if paper else []
+            row += ["" if own else mean_text(result.behind, sign=True)] if test else []
+            row += [mean_text(one.gain(result), sign=True)] if gains else []
+            row += [mean_text(validation.accuracy) if test else own_text(validation)]
+            row += ["" if own else mean_text(validation.behind, sign=True)]
+            row += ["—" if v is None else f"{v:.3f}" for v in (result.training_loss, result.validation_loss)]
+            body.append([*row, updates_text(result), "—" if result.seconds is None else f"{result.seconds:,.0f}"])
+    return header, body
 
 
-def _costs(collected: Collected) -> list[str]:
-    body = [
-        [run.preset, run.method, str(run.seed), f"{run.steps:,}", f"{run.seconds:,.0f}", _plain(run.setup)]
-        for run in run_lines(collected)
-    ]
-    total = sum(run.seconds for run in run_lines(collected))
-    header = ["preset", "method", "seed", "steps", "seconds", "settings that differ from the preset"]
-    return ["## Cost of each run", "", f"{duration(total)} of computing in all.", "", *grid(header, body), ""]
+def _claims(claims: list[Claim]) -> list[str]:
+    if not claims:
+        return []
+    counts = counted(claims)
+    text = "; ".join(f"{counts[verdict]} {verdict}" for verdict in VERDICTS if counts[verdict])
+    body = [[claim.table, _plain(claim.text), claim.paper, claim.here, claim.verdict] for claim in claims]
+    header = ["where", "claim of the paper", "paper", "here", "verdict"]
+    opening = f'<details markdown="1"><summary>Claims of the paper: {text}</summary>'
+    return [opening, "", *grid(header, _starred(body)), "", "</details>", ""]
 
 
-def _lowered(text: str, by: int = 1) -> str:
+def _lowered(text: str) -> str:
     """Headings of a block made smaller, to stand under the page's own."""
-    return "\n".join("#" * by + line if line.startswith("#") else line for line in text.splitlines())
+    return "\n".join("#" + line if line.startswith("#") else line for line in text.splitlines())
 
 
 def _starred(body: list[list[str]]) -> list[list[str]]:
     """A lone star after an interval is no emphasis."""
-    return [[cell.replace("*", "\\*") if "±" in cell else cell for cell in row] for row in body]
+    return [[_escaped_stars(cell) if "±" in cell else cell for cell in row] for row in body]
+
+
+def _escaped_stars(text: str) -> str:
+    return text.replace("*", "\\*")
 
 
 def _plain(text: str) -> str:
-    """Text that Markdown leaves alone in a table."""
-    return text.replace("|", "\\|").replace("<", "&lt;").replace("_", "\\_")
+    """Text that Markdown leaves alone, and that is no HTML whatever a record's names say."""
+    text = text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+    return text.replace("|", "\\|").replace("_", "\\_").replace("`", "\\`").replace("[", "\\[")

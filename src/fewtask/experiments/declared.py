@@ -1,0 +1,212 @@
+"""Experiments as they are declared: `experiments/DATA SET/NAME/` holds `experiment.toml` and what belongs to it.
+
+    asks = "Which method leads when each has the best of six settings?"    one sentence
+    role = "primary"            or "ablation", "exploration", "superseded"; one primary experiment a data set
+    looked_at = "Nothing."      what had been looked at before it was frozen
+    preset = "preset.toml"      a file beside it, or a name; unset: preset.toml
+    tables = ["table1"]         tables and figures of the paper that it fills with this preset
+    methods = ["protonet"]      rows of those tables, or of the map; unset: all
+    seeds = 5                   runs of each row
+    test = false                meta-validation alone; unset: meta-test too
+    reference = "ProtoNet"      the row that the others are compared with; unset: the table's
+    title, note                 a heading instead of the folder's name, and a remark
+    [[rows]]                    a row of its own: title, method, set = {"data.strict" = true}, seeds
+    [map.rows] [map.columns]    setting, values ("all" leaves it as it is) and title: a table for each pair of values
+
+`grid.toml` is the search that chose `preset.toml`, `records/` holds the runs. Nothing else is known of an experiment.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, Literal, get_args
+
+from fewtask.changes import flat, nested
+from fewtask.errors import SettingsError, unknown
+from fewtask.experiments.grid import Cell
+from fewtask.experiments.narrowing import narrow
+from fewtask.experiments.tables import COMPARED, METHOD_TITLES, OURS, Axis, Table, get_table
+from fewtask.presets import is_path, preset_label
+
+Role = Literal["primary", "ablation", "exploration", "superseded"]
+ROLES: tuple[Role, ...] = get_args(Role)
+ROOT = Path("experiments")
+FILE = "experiment.toml"
+KNOWN = {"asks", "role", "looked_at", "preset", "tables", "methods", "seeds", "test", "reference", "title",
+         "note", "rows", "map"}  # fmt: skip
+SHORT_TITLES = {
+    "data.train_tasks": "training tasks",
+    "data.train_classes": "training classes",
+    "data.train_rows": "rows a class",
+    "data.max_per_class": "rows a class",
+}
+
+
+@dataclass(frozen=True)
+class Experiment:
+    folder: Path
+    asks: str
+    role: Role
+    looked_at: str
+    preset: str
+    seeds: int
+    test: bool
+    title: str
+    note: str
+    tables: tuple[Table, ...]
+
+    @property
+    def dataset(self) -> str:
+        return self.folder.parent.name
+
+    @property
+    def name(self) -> str:
+        return f"{self.dataset}/{self.folder.name}"
+
+    @property
+    def records(self) -> Path:
+        return self.folder / "records"
+
+
+def find_experiment(name: str, root: Path = ROOT) -> Experiment | None:
+    folder = experiment_folder(name, root)
+    return None if folder is None else read_experiment(folder)
+
+
+def experiment_folder(name: str, root: Path = ROOT) -> Path | None:
+    """By its name, DATA SET/NAME, or by the path of its folder or file; None where there is none."""
+    folders = (root / name, Path(name), *([Path(name).parent] if Path(name).name == FILE else []))
+    return next((folder for folder in folders if (folder / FILE).is_file()), None)
+
+
+def declared_names(root: Path = ROOT) -> list[str]:
+    return [f"{path.parent.parent.name}/{path.parent.name}" for path in sorted(root.glob(f"*/*/{FILE}"))]
+
+
+def all_experiments(root: Path = ROOT) -> list[Experiment]:
+    """Every declared experiment by data set, in the order of their roles and names.
+
+    One whose search has not chosen its preset yet is left out.
+    """
+    folders = [root / name for name in declared_names(root)]
+    found = [
+        read_experiment(one) for one in folders if not (one / "grid.toml").exists() or (one / "preset.toml").exists()
+    ]
+    found.sort(key=lambda one: (one.dataset, ROLES.index(one.role), one.name))
+    for first, second in pairwise(found):
+        if first.dataset == second.dataset and first.role == second.role == "primary":
+            raise SettingsError(f"{first.name} and {second.name} are both primary: a data set has one")
+    return found
+
+
+def read_experiment(folder: Path) -> Experiment:
+    folder = folder.absolute()
+    path = folder / FILE
+    try:
+        values = tomllib.loads(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise SettingsError(f"{path} cannot be read: {error}") from error
+    try:
+        return _experiment(folder, values)
+    except SettingsError as error:
+        raise SettingsError(f"{path}: {error}") from error
+
+
+def _experiment(folder: Path, values: Mapping[str, Any]) -> Experiment:
+    for key in values:
+        if key not in KNOWN:
+            raise unknown("key", key, KNOWN)
+    for key in ("asks", "role", "looked_at"):
+        if not isinstance(values.get(key), str) or not values[key]:
+            raise SettingsError(f"it does not say '{key}'")
+    if values["role"] not in ROLES:
+        raise unknown("role", values["role"], ROLES)
+    seeds = values.get("seeds", 5)
+    if not isinstance(seeds, int) or isinstance(seeds, bool) or seeds < 1:
+        raise SettingsError(f"seeds is the number of runs of each row, not {seeds!r}")
+    for key in ("tables", "methods"):
+        if not all(isinstance(one, str) for one in values.get(key, [])) or isinstance(values.get(key), str):
+            raise SettingsError(f"{key} is a list of names")
+    preset = values.get("preset", "preset.toml")
+    if is_path(preset):
+        preset = str((folder / preset).resolve())
+    plain = Experiment(
+        folder, values["asks"], values["role"], values["looked_at"], preset, seeds,
+        values.get("test", True), values.get("title", folder.name.replace("-", " ")), values.get("note", ""), (),
+    )  # fmt: skip
+    tables = [_named(plain, name, values) for name in values.get("tables", ())]
+    if "map" in values:
+        tables.append(_map(plain, values))
+    rows = [_row(plain, row) for row in values.get("rows", ())]
+    if tables:
+        tables[0] = replace(tables[0], cells=(*tables[0].cells, *rows))
+    elif rows:
+        reference = next((cell.row for cell in rows if cell.method == OURS), rows[0].row)
+        tables = [Table("rows", plain.title, tuple(rows), reference)]
+    else:
+        raise SettingsError("it declares no tables, no rows and no map")
+    return replace(plain, tables=tuple(_compared(table, values.get("reference")) for table in tables))
+
+
+def _compared(table: Table, wanted: str | None) -> Table:
+    """With the row that the others are compared with: the one asked for, the table's own, or its last."""
+    if wanted is not None and wanted not in table.rows:
+        raise unknown("row", wanted, table.rows)
+    own = table.reference if table.reference in table.rows else table.rows[-1]
+    return replace(table, reference=wanted or own)
+
+
+def _named(experiment: Experiment, name: str, values: Mapping[str, Any]) -> Table:
+    """A table of the paper on the experiment's preset."""
+    table = narrow(get_table(name), [experiment.preset])
+    wanted = values.get("methods")
+    if wanted is not None:
+        known = {cell.method for cell in table.cells}
+        if not known & set(wanted):
+            raise unknown(f"method of {name}", wanted[0], known)
+        table = narrow(table, methods=[method for method in wanted if method in known])
+    label = preset_label(experiment.preset)
+    cells = [replace(cell, column=cell.column.replace(label, experiment.name)) for cell in table.cells]
+    return replace(table, cells=tuple(cells))
+
+
+def _row(experiment: Experiment, values: Mapping[str, Any]) -> Cell:
+    if unknown_keys := set(values) - {"title", "method", "set", "seeds"}:
+        raise unknown("key of a row", min(unknown_keys), ("title", "method", "set", "seeds"))
+    if "method" not in values:
+        raise SettingsError("a row has no method")
+    changes = nested(flat(values.get("set", {})).items())
+    title = values.get("title", METHOD_TITLES.get(values["method"], values["method"]))
+    return Cell(title, experiment.name, experiment.preset, values["method"], changes, seeds=values.get("seeds"))
+
+
+def _map(experiment: Experiment, values: Mapping[str, Any]) -> Table:
+    """A column for each pair of values, a row a method."""
+    try:
+        rows, columns = (_axis(values["map"][side]) for side in ("rows", "columns"))
+    except KeyError as error:
+        raise SettingsError(f"its map does not say {error}: rows and columns have setting and values") from error
+    methods: Sequence[str] = values.get("methods", COMPARED)
+    cells = [
+        Cell(
+            METHOD_TITLES.get(method, method),
+            f"{rows.label(down)}, {columns.label(across)}",
+            experiment.preset,
+            method,
+            nested((axis.setting, value) for axis, value in ((rows, down), (columns, across)) if value is not None),
+        )
+        for down in rows.values
+        for across in columns.values
+        for method in methods
+    ]
+    return Table("map", experiment.title, tuple(cells), METHOD_TITLES[OURS], "map", axes=(rows, columns))
+
+
+def _axis(values: Mapping[str, Any]) -> Axis:
+    setting = values["setting"]
+    title = values.get("title", SHORT_TITLES.get(setting, setting))
+    return Axis(setting, title, tuple(None if value == "all" else value for value in values["values"]))

@@ -1,0 +1,118 @@
+"""Small pictures that stand by themselves: all methods of a data set as dots, and maps of where a method pays.
+
+They are SVG without a plotting library, with one fixed colour a method.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from html import escape
+from typing import Any
+
+from fewtask.experiments.statistics import Mean
+from fewtask.experiments.summary import CellResult, Summary
+from fewtask.experiments.tables import OURS
+from fewtask.plotting import method_colour
+from fewtask.report.charts import nice_ticks
+from fewtask.report.claims import is_clear
+
+INK, SOFT, LINE, GROUND = "#1b1f24", "#57606a", "#d5dae0", "#ffffff"
+LABEL, WIDTH, ROW, FOOT = 128, 330, 15, 18
+CELL_WIDTH, CELL_HEIGHT, HEAD = 92, 40, 34
+AHEAD, BEHIND = (213, 94, 0), (0, 114, 178)
+
+
+def dot_chart(results: Sequence[CellResult]) -> str:
+    """A dot a method with its 95 % interval; the axis is that of the trained methods."""
+    trained = [r.accuracy for r in results if r.accuracy and r.cell.method != "centroid"]
+    if not trained:
+        return ""
+    low = 100 * min(mean.value - mean.interval for mean in trained)
+    high = 100 * max(mean.value + mean.interval for mean in trained)
+    ticks = nice_ticks(low, high, 3)
+    height = ROW * len(results) + FOOT
+
+    def across(value: float) -> float:
+        share = (value - ticks[0]) / (ticks[-1] - ticks[0])
+        return LABEL + 8 + min(1.0, max(0.0, share)) * (WIDTH - LABEL - 16)
+
+    parts = []
+    for tick in ticks:
+        x = across(tick)
+        parts.append(f'<path d="M{x:.1f} 2V{height - FOOT + 2}" stroke="{LINE}"/>')
+        parts.append(_text(x, height - 5, f"{tick:g}", "middle", SOFT))
+    for place, result in enumerate(results):
+        parts.append(_dot(result, ROW * place + ROW / 2 + 2, across, ticks))
+    return _svg("Test accuracy in percent with 95 % intervals", WIDTH, height, parts)
+
+
+def _dot(result: CellResult, y: float, across: Any, ticks: Sequence[float]) -> str:
+    assert result.accuracy is not None
+    value, half = 100 * result.accuracy.value, 100 * result.accuracy.interval
+    ours = result.cell.method == OURS
+    colour = method_colour(result.cell.method)
+    label = _text(LABEL, y + 3.5, result.cell.row, "end", INK, bold=ours)
+    title = f"<title>{escape(result.cell.row)}: {value:.2f} ± {half:.2f}</title>"
+    if value < ticks[0] or value > ticks[-1]:
+        # Far from the others, such as untrained centroids: an arrow and the number.
+        below = value < ticks[0]
+        x = across(value)
+        tip = f"M{x} {y}l{6 if below else -6} -4v8z"
+        number = _text(x + (9 if below else -9), y + 3.5, f"{value:.1f}", "start" if below else "end", SOFT)
+        return f'<g>{title}{label}<path d="{tip}" fill="{colour}"/>{number}</g>'
+    left, right = across(value - half), across(value + half)
+    whisker = f'<path d="M{left:.1f} {y}H{right:.1f}" stroke="{colour}" stroke-width="{2.6 if ours else 1.6}"/>'
+    dot = f'<circle cx="{across(value):.1f}" cy="{y}" r="{4.4 if ours else 3.2}" fill="{colour}"/>'
+    return f"<g>{title}{label}{whisker}{dot}</g>"
+
+
+def heat_map(summary: Summary, row: str) -> str:
+    """The reference minus a row for every pair of values of the map's axes; clear differences have a frame."""
+    down, across = summary.table.axes
+    found: dict[tuple[int, int], Mean] = {}
+    for i, first in enumerate(down.values):
+        for j, second in enumerate(across.values):
+            result = summary.at(row, f"{down.label(first)}, {across.label(second)}")
+            if result is not None and result.behind is not None:
+                found[i, j] = result.behind
+    largest = max((abs(mean.value) for mean in found.values()), default=0.0) or 1.0
+    width = LABEL + CELL_WIDTH * len(across.values) + 8
+    height = HEAD + CELL_HEIGHT * len(down.values) + 22
+    title = f"{summary.table.reference} − {row}"
+    parts = [_text(6, 13, title, "start", INK, True)]
+    for j, value in enumerate(across.values):
+        parts.append(_text(LABEL + CELL_WIDTH * (j + 0.5), HEAD - 6, across.label(value), "middle", SOFT))
+    for i, value in enumerate(down.values):
+        y = HEAD + CELL_HEIGHT * i
+        parts.append(_text(LABEL - 6, y + CELL_HEIGHT / 2 + 3, down.label(value), "end", SOFT))
+        for j in range(len(across.values)):
+            parts.append(_heat_cell(found.get((i, j)), LABEL + CELL_WIDTH * j, y, largest))
+    note = "points of accuracy on the same episodes; framed: the 95 % interval leaves out zero"
+    parts.append(_text(6, height - 7, note, "start", SOFT))
+    return _svg(title, max(width, 400), height, parts)
+
+
+def _heat_cell(mean: Mean | None, x: float, y: float, largest: float) -> str:
+    if mean is None:
+        return _text(x + CELL_WIDTH / 2, y + CELL_HEIGHT / 2 + 3, "not run", "middle", SOFT)
+    share = min(1.0, abs(mean.value) / largest) * 0.75
+    red, green, blue = (round(255 + (end - 255) * share) for end in (AHEAD if mean.value > 0 else BEHIND))
+    frame = f' stroke="{INK}" stroke-width="2.5"' if is_clear(mean) else ""
+    box = f'<rect x="{x + 2}" y="{y + 2}" width="{CELL_WIDTH - 4}" height="{CELL_HEIGHT - 4}" rx="3"'
+    middle = x + CELL_WIDTH / 2
+    value = _text(middle, y + 18, f"{100 * mean.value:+z.2f}", "middle", INK, is_clear(mean))
+    interval = _text(middle, y + 31, f"± {100 * mean.interval:.2f}", "middle", INK)
+    return f'{box} fill="rgb({red},{green},{blue})"{frame}/>{value}{interval}'
+
+
+def _text(x: float, y: float, text: str, anchor: str, colour: str, bold: bool = False) -> str:
+    weight = ' font-weight="700"' if bold else ""
+    return f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}" fill="{colour}"{weight}>{escape(text)}</text>'
+
+
+def _svg(title: str, width: float, height: float, parts: Sequence[str]) -> str:
+    head = f'<svg xmlns="http://www.w3.org/2000/svg" width="{width:g}" height="{height:g}"'
+    head += f' viewBox="0 0 {width:g} {height:g}" role="img" aria-label="{escape(title)}" class="picture"'
+    # A ground of its own: the page around it may be dark.
+    ground = f'<rect width="{width:g}" height="{height:g}" rx="4" fill="{GROUND}"/>'
+    return head + ' font-family="system-ui, sans-serif" font-size="10.5">' + ground + "".join(parts) + "</svg>\n"
