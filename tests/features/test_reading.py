@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fewtask.errors import DataError
+from fewtask.features import reading
 from fewtask.features.reading import read_chunks, read_table
 
 PLAIN = "name,value\nab,1\ncd,2.5\n"
@@ -167,3 +168,9 @@ def test_any_bytes_are_a_table_or_one_sentence(tmp_path_factory: pytest.TempPath
     except DataError as error:
         said = str(error)
     assert not said or str(path) in said
+
+
+def test_a_million_rows_are_read_in_chunks_of_the_same_size(tmp_path: Path) -> None:
+    path = written(tmp_path, "a,b\n" + "1,x\n" * 1_000_000)
+    sizes = [len(chunk) for chunk in read_chunks(path)]
+    assert sizes == [reading.CHUNK] * (1_000_000 // reading.CHUNK)

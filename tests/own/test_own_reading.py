@@ -169,6 +169,51 @@ def test_a_folder_of_mixed_form_is_refused(extra: str, words: str, tmp_path: Pat
         read_own(folder)
 
 
+def test_a_folder_of_sounds(tmp_path: Path) -> None:
+    soundfile = pytest.importorskip("soundfile")
+    for label, rate in (("low", 16_000), ("high", 22_050), ("loud", 8_000), ("soft", 44_100)):
+        (tmp_path / label).mkdir()
+        for number in range(2):
+            soundfile.write(
+                tmp_path / label / f"{number}.wav", np.sin(np.arange(rate) * 0.1 * (number + 1)) * 0.5, rate
+            )
+    own = read_own(tmp_path, Columns(features="mel"))
+    assert own.notes == ("took 8 sounds as class/file: the classes are a pool",)
+    dataset = own.dataset(validation=["loud", "soft"])
+    assert dataset.input_shape == (256,)
+    assert dataset.train.class_names == ("high", "low")
+
+
+def test_a_wide_table_of_numbers_needs_its_tasks_named() -> None:
+    table = Table({"x": ["1", "2", "3", "4"], "y1": ["a", "b", "a", "b"], "y2": ["", "c", "d", "c"]})
+    own = from_table(table, Columns(tasks=("y1", "y2")), "mine")
+    assert own.featuriser.columns == ("x",)
+    assert own.task_names == ["y1", "y2"]
+    assert own.labels.tolist() == ["a", "b", "a", "b", "c", "d", "c"]
+
+
+@pytest.mark.parametrize(
+    ("columns", "words"),
+    [
+        (Columns(features="morgan"), "--features is for molecules and images and sound, and these data are numbers"),
+        (Columns(size=32), "--image-size is for images"),
+        (Columns(smiles="b", missing="mean"), "--missing is for numbers, and these data are molecules"),
+    ],
+)
+def test_options_of_another_kind_of_input_are_refused(columns: Columns, words: str, tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=words):
+        read_own(written(tmp_path, LONG), columns)
+
+
+def test_cells_of_mixed_types_are_read_as_what_they_say() -> None:
+    mixed = [1, "2", 3.0, None, float("nan"), "x", True, 2.5]
+    table = Table({"label": ["a", "b"] * 4, "task": ["t"] * 8, "m": mixed})
+    assert table.texts("m") == ["1", "2", "3", "", "", "x", "True", "2.5"]
+    values, wrong = table.numbers("m")
+    np.testing.assert_array_equal(values[:3], [1, 2, 3])
+    assert wrong.tolist() == [False] * 5 + [True, True, False]
+
+
 def test_an_empty_folder_and_strange_files_are_refused(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="no picture and no sound"):
         read_own(tmp_path)

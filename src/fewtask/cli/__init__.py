@@ -39,6 +39,12 @@ first steps
   fewtask train rainbow-digits --method protonet --seed 0 --out runs/first
   fewtask evaluate runs/first
 
+your own table or folder
+  fewtask example table --out example                                 or bring your own
+  fewtask check example/tasks.csv
+  fewtask train example/tasks.csv --out runs/mine
+  fewtask predict runs/mine --support example/support.csv --query example/query.csv
+
 TAB completes commands, flags and names after: source <(fewtask --completion bash)      (or zsh; fish reads a file)
 """
 

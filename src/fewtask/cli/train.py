@@ -17,7 +17,8 @@ from fewtask.settings import RunSettings
 from fewtask.threads import settle_threads
 
 DESCRIPTION = """Train a method on a data set and save the run in a folder; the same command continues a run that was
-interrupted. The defaults below are those of the preset; every setting can be changed by its flag."""
+interrupted. The defaults below are those of the preset; every setting can be changed by its flag. `fewtask train
+my.csv --help` is about tables and folders of your own."""
 
 
 @dataclass(frozen=True)

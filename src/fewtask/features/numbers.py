@@ -56,8 +56,7 @@ class Numbers(Featuriser):
         self.learned: tuple[NumberColumn, ...] = ()
 
     def fit(self, table: Table, rows: np.ndarray) -> None:
-        part = table.take(rows)
-        self.learned = tuple(_learn(part, name) for name in self.columns)
+        self.learned = tuple(_learn(table, name, rows) for name in self.columns)
 
     def transform(self, table: Table, progress: Progress = quiet) -> Transformed:
         assert self.learned, "fit comes first"
@@ -107,8 +106,8 @@ class Numbers(Featuriser):
         return "columns " + ", ".join(f"{n} ({types[n]})" if n in types else n for n in self.columns)
 
 
-def _learn(table: Table, name: str) -> NumberColumn:
-    values, wrong = table.numbers(name)
+def _learn(table: Table, name: str, rows: np.ndarray) -> NumberColumn:
+    values, wrong = (found[rows] for found in table.numbers(name))
     filled = ~np.isnan(values) | wrong
     if (~wrong & filled).sum() >= MOSTLY * filled.sum():
         finite = values[np.abs(values) <= LARGEST]
@@ -116,7 +115,8 @@ def _learn(table: Table, name: str) -> NumberColumn:
         deviation = float(finite.std()) if len(finite) else 0.0
         # A constant column tells nothing: it becomes zeros, and not a division by zero.
         return NumberColumn(name, "number", mean, deviation if deviation > 1e-12 * max(1.0, abs(mean)) else 1.0)
-    categories = sorted(set(table.texts(name)))
+    texts = table.texts(name)
+    categories = sorted({texts[row] for row in rows.tolist()})
     if len(categories) > MOST_CATEGORIES:
         raise DataError(
             f"column '{name}' has {len(categories)} different texts in the training tasks, too many for categories "

@@ -46,6 +46,8 @@ class Table:
     lines: np.ndarray = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
     folder: Path = Path()
     source: str = "the table"
+    # Looking at a column, fitting to it and transforming it each need its numbers: texts are parsed once.
+    _numbers: dict[str, tuple[np.ndarray, np.ndarray]] = field(default_factory=dict, repr=False)
 
     def __post_init__(self) -> None:
         sizes = {name: len(cells) for name, cells in self.columns.items()}
@@ -86,19 +88,32 @@ class Table:
     def numbers(self, name: str) -> tuple[np.ndarray, np.ndarray]:
         """[R] float64, NaN where a cell is blank or no number; [R] whether a cell is neither blank nor a number."""
         cells = self.column(name)
-        if isinstance(cells, np.ndarray) and cells.dtype.kind in "fiub":
-            return cells.astype(np.float64), np.zeros(len(cells), dtype=bool)
-        values, wrong = np.full(len(cells), np.nan), np.zeros(len(cells), dtype=bool)
-        for row, cell in enumerate(cells):
-            text = as_text(cell)
-            number = as_number(text)
-            wrong[row] = number is None and text.lower() not in MISSING
-            values[row] = np.nan if number is None else number
-        return values, wrong
+        if name not in self._numbers:
+            self._numbers[name] = _parsed(cells)
+        return self._numbers[name]
 
 
 MISSING = frozenset({"", "na", "n/a", "nan", "null", "none", "?"})
 """What people write where nothing is known; compared in lower case."""
+
+
+def _parsed(cells: Column) -> tuple[np.ndarray, np.ndarray]:
+    """What `numbers` says of a column."""
+    values, wrong = np.full(len(cells), np.nan), np.zeros(len(cells), dtype=bool)
+    if isinstance(cells, np.ndarray) and cells.dtype.kind in "fiub":
+        return cells.astype(np.float64), wrong
+    try:
+        # Most columns of numbers hold nothing else. Python reads 1_000 as a number, which a table hardly means.
+        if not any("_" in cell for cell in cells):
+            return np.array([float(cell) for cell in cells], dtype=np.float64), wrong
+    except (ValueError, TypeError):
+        pass
+    for row, cell in enumerate(cells):
+        text = as_text(cell)
+        number = as_number(text)
+        wrong[row] = number is None and text.lower() not in MISSING
+        values[row] = np.nan if number is None else number
+    return values, wrong
 
 
 def as_text(cell: Any) -> str:

@@ -75,7 +75,18 @@ class Columns:
                 f"one kind of input is needed and {len(made)} are named ({kinds}): give one of --feature-columns, "
                 "--smiles-column, --text-column, --image-column and --audio-column"
             )
+        self.check_options(made[0].kind)
         return made[0]
+
+    def check_options(self, kind: str) -> None:
+        """Refuses options of another kind of input, which would otherwise do nothing."""
+        for flag, given, kinds in (
+            ("--features", self.features is not None, ("molecules", "images", "sound")),
+            ("--image-size", self.size is not None, ("images",)),
+            ("--missing", self.missing != "skip", ("numbers",)),
+        ):
+            if given and kind not in kinds:
+                raise DataError(f"{flag} is for {' and '.join(kinds)}, and these data are {kind}: leave it out")
 
 
 @dataclass(frozen=True)

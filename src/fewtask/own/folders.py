@@ -49,6 +49,7 @@ def read_folder(folder: Path, columns: Columns) -> OwnData:
     featuriser: Featuriser = (
         Images(COLUMN, columns.features, columns.size) if pictures else Sound(COLUMN, columns.features)
     )
+    columns.check_options(featuriser.kind)
     layout = "task/class/file" if tasks is not None else "class/file: the classes are a pool"
     notes = [f"took {len(files):,} {'pictures' if pictures else 'sounds'} as {layout}"]
     if others:

@@ -88,6 +88,7 @@ def read_arrays(path: Path, columns: Columns) -> OwnData:
     """X [R, ...], y [R] and, where there are fixed tasks, groups [R] of an .npz file."""
     if columns.inputs or columns.label or columns.task:
         raise DataError(f"{path} has arrays and no columns: call them X, y and groups, and leave the flags out")
+    columns.check_options("array")
     arrays = read_npz(path)
     chosen = {}
     for what, names in (("X", FEATURE_ARRAYS), ("y", LABEL_ARRAYS), ("groups", TASK_ARRAYS)):
