@@ -7,8 +7,6 @@ looks at the two things that would be wrong first: a training loss that does not
 from __future__ import annotations
 
 import math
-import resource
-import sys
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -18,6 +16,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from fewtask.cost.machine import peak_memory
 from fewtask.datasets.base import Progress, quiet
 from fewtask.datasets.cache import load_dataset
 from fewtask.errors import SettingsError
@@ -119,7 +118,7 @@ def check(
         state.sums.zero_()
     first, last = np.array_split(losses, 3)[0], np.array_split(losses, 3)[-1]
     # Before λ's start is made again below, which would count as memory of the run.
-    peak = peak_megabytes()
+    peak = peak_memory() / 2**20
     return CheckRow(
         preset=preset,
         method=method,
@@ -151,10 +150,3 @@ def _largest_change(model: Method, input_shape: tuple[int, ...]) -> float | None
 
 def _median(times: Sequence[float]) -> float:
     return float(np.median(times)) if times else float("nan")
-
-
-def peak_megabytes() -> float:
-    """Most memory that this process has held."""
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    # Kilobytes on Linux, bytes on macOS.
-    return peak / (1024 * 1024 if sys.platform == "darwin" else 1024)
