@@ -109,10 +109,10 @@ def draw_merging(merging: Merging, path: Path) -> None:
 
 def paint(plt: Any, m: Merging) -> Any:
     way = len(m.classes)
-    figure = plt.figure(figsize=(9.6, 3.9), layout="constrained")
+    figure = plt.figure(figsize=(9.6, 3.7), layout="constrained")
     left, right = figure.subfigures(1, 2, width_ratios=[1.0, 1.25])
     cells = left.subplots(2, way, squeeze=False)
-    left.suptitle("two tasks, their classes paired at random", fontsize=10)
+    left.suptitle("two tasks of few examples, their classes paired at random", fontsize=9.5)
     for line, task in enumerate(m.tasks):
         for k, cell in enumerate(cells[line]):
             _show_row(cell, m.rows[line, k], COLOURS[k])
@@ -139,17 +139,19 @@ def _paint_plane(axes: Any, m: Merging) -> None:
     axes.set(xticks=[], yticks=[])
     axes.margins(0.08)
     axes.set_title(
-        f"queries of task 1 that are labelled right: {100 * m.accuracy:.0f} % by its own support, "
+        "φ merges each pair of classes into a class of a new task\n"
+        f"queries of task 1 labelled right: {100 * m.accuracy:.0f} % by its own support, "
         f"{100 * m.merged_accuracy:.0f} % by the merged one",
-        fontsize=9,
+        fontsize=9.5,
     )
 
 
 def _show_row(cell: Any, row: np.ndarray, colour: str) -> None:
     """A picture as it is; other rows as a tile of their numbers."""
     if row.ndim == 3:
-        low, high = float(row.min()), float(row.max())
-        shown = np.moveaxis((row - low) / max(high - low, 1e-9), 0, -1)
+        # Colours as they are, unless the pool has standardised them.
+        low, high = min(0.0, float(row.min())), max(1.0, float(row.max()))
+        shown = np.moveaxis((row - low) / (high - low), 0, -1)
         cell.imshow(shown if shown.shape[-1] == 3 else shown[..., 0], cmap="gray", interpolation="nearest")
     else:
         side = max(1, int(np.ceil(np.sqrt(row.size))))
