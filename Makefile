@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 
-.PHONY: demo test chaos lint check-datasets bench clean
+.PHONY: demo test pages chaos lint check-datasets bench clean
 
 $(INSTALLED): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
@@ -34,3 +34,8 @@ bench: $(INSTALLED)
 
 clean:
 	rm -rf $(VENV) build src/*.egg-info
+
+# What pages copy from the results and from docs/rooms.toml, and the site, in build/site.
+pages: $(INSTALLED)
+	$(BIN)/python tools/fill_pages.py
+	$(BIN)/mkdocs build --strict --quiet

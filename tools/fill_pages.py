@@ -1,0 +1,96 @@
+"""Fills in what pages copy from elsewhere: the README's table of results, and the picture of the house.
+
+    python tools/fill_pages.py          # or make pages
+
+The table is that of docs/results/index.md, which `fewtask report` makes; the picture that of docs/rooms.toml. The tests
+compare both with what is committed.
+"""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from pathlib import Path
+from xml.sax.saxutils import escape
+
+ROOT = Path(__file__).resolve().parents[1]
+INDEX = ROOT / "docs" / "results" / "index.md"
+HOUSE = ROOT / "docs" / "pictures" / "house.svg"
+BEGIN, END = "<!-- results:begin -->", "<!-- results:end -->"
+SHOWN = ("data set", "Meta-Interpolation", "best of the others", "difference, paired", "seeds")
+NOTE = (
+    "Test accuracy in percent ± half of the 95 % interval over seeds, with one seed over episodes (\\*). How each was "
+    "made, and [what was found](docs/results/index.md#findings)."
+)
+
+
+def results_table(index: str) -> str:
+    """One row a data set, from the first table of the page of results: some of its columns, links from the root."""
+    lines = [line for line in index.splitlines() if line.startswith("|")]
+    head, _, *rows = [[cell.strip() for cell in line.strip("|").split(" | ")] for line in lines[: _length(index)]]
+    places = [head.index(name) for name in SHOWN]
+    table = ["| " + " | ".join(SHOWN) + " |", "|---" + "|---:" * (len(SHOWN) - 1) + "|"]
+    for row in rows:
+        cells = [row[place].replace("<br>", ", " if place == places[0] else " ") for place in places]
+        table.append("| " + " | ".join(re.sub(r"\]\((?!http)", "](docs/results/", cell) for cell in cells) + " |")
+    return "\n".join([*table, "", NOTE])
+
+
+def _length(index: str) -> int:
+    """Lines of the first table."""
+    first = index[index.index("\n|") + 1 :].splitlines()
+    return next((i for i, line in enumerate(first) if not line.startswith("|")), len(first))
+
+
+def filled(readme: str, table: str) -> str:
+    before, rest = readme.split(BEGIN)
+    return f"{before}{BEGIN}\n{table}\n{END}{rest.split(END)[1]}"
+
+
+def house(rooms: list[dict[str, object]]) -> str:
+    """An SVG with the rooms from the ground up, and what each hands up to those above it."""
+    width, high, gap, left = 860, 54, 26, 20
+    total = len(rooms) * (high + gap) - gap + 20
+    out = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {total}" font-family="sans-serif">',
+        '<defs><marker id="up" viewBox="0 0 10 10" refX="5" refY="5" markerWidth="6" markerHeight="6" orient="auto">'
+        '<path d="M0 0L10 5L0 10z" fill="#555"/></marker></defs>',
+        f'<rect width="{width}" height="{total}" fill="#fff"/>',
+    ]
+    for level, room in enumerate(rooms):
+        y = total - 10 - high - level * (high + gap)
+        names = ", ".join(str(name) for name in room["modules"])  # type: ignore[attr-defined]
+        does = str(room["does"]).replace("`", "")
+        box = f'x="{left}" y="{y}" width="{width - 2 * left}" height="{high}" rx="6"'
+        out += [
+            f'<rect {box} fill="#e8f1f8" stroke="#0072B2"/>',
+            f'<text x="{left + 12}" y="{y + 22}" font-size="14" font-weight="bold" fill="#222">{escape(names)}</text>',
+            f'<text x="{left + 12}" y="{y + 42}" font-size="11.5" fill="#333">{escape(_short(does))}</text>',
+        ]
+        if level < len(rooms) - 1:
+            gives = escape(str(room["gives"]))
+            out += [
+                f'<path d="M430 {y - 2}V{y - gap + 6}" stroke="#555" stroke-width="1.5" marker-end="url(#up)"/>',
+                f'<text x="442" y="{y - gap // 2 + 4}" font-size="12" fill="#a34700">{gives}</text>',
+            ]
+    return "\n".join([*out, "</svg>", ""])
+
+
+def _short(text: str, most: int = 128) -> str:
+    return text if len(text) <= most else text[: text.rindex(" ", 0, most)].rstrip(",;") + " …"
+
+
+def rooms() -> list[dict[str, object]]:
+    found: list[dict[str, object]] = tomllib.loads((ROOT / "docs" / "rooms.toml").read_text(encoding="utf-8"))["room"]
+    return found
+
+
+def main() -> None:
+    readme = ROOT / "README.md"
+    table = results_table(INDEX.read_text(encoding="utf-8"))
+    readme.write_text(filled(readme.read_text(encoding="utf-8"), table), encoding="utf-8")
+    HOUSE.write_text(house(rooms()), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
