@@ -9,6 +9,9 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable
 
+MOST_NAMED = 40
+"""Names that an error lists: a user's own table may have thousands of tasks."""
+
 
 class FewtaskError(Exception):
     """Base of every error that fewtask raises on purpose."""
@@ -49,6 +52,7 @@ class StoppedError(RunError):
 def unknown(kind: str, name: str, known: Iterable[str], error: type[FewtaskError] = SettingsError) -> FewtaskError:
     """An error for a name that is not in a registry, with the nearest known names."""
     names = sorted(known)
+    more = f" and {len(names) - MOST_NAMED:,} more" if len(names) > MOST_NAMED else ""
     near = difflib.get_close_matches(name, names, n=1, cutoff=0.5)
     hint = f"did you mean '{near[0]}'? " if near else ""
-    return error(f"unknown {kind} '{name}': {hint}known are {', '.join(names)}")
+    return error(f"unknown {kind} '{name}': {hint}known are {', '.join(names[:MOST_NAMED])}{more}")

@@ -88,6 +88,15 @@ def test_a_cell_that_is_no_number_is_named_by_line_and_column(cell: str, words: 
     assert str(bad[0]).startswith("line 22, column 'a': ")
 
 
+def test_what_a_cell_holds_is_said_in_one_short_line() -> None:
+    table = Table({"a": [*map(str, range(20)), "x" * 10_000, "red\x1b[31m\nline"]})
+    numbers = Numbers(["a"])
+    numbers.fit(table, np.arange(20))
+    said = [str(row) for row in numbers.transform(table)[2]]
+    assert len(said[0]) < 250
+    assert said[1] == "line 22, column 'a': 'red?[31m?line' is no number"
+
+
 def test_a_far_value_does_not_overflow() -> None:
     table = Table({"a": ["1e-20", "2e-20", "1e29"]})
     numbers = Numbers(["a"])

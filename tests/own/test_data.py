@@ -117,6 +117,14 @@ def test_impossible_divisions_are_one_sentence(options: dict[str, list[str]], wo
         OwnData.from_arrays(*blobs()).dataset(**options)  # type: ignore[arg-type]
 
 
+def test_an_error_does_not_list_thousands_of_tasks() -> None:
+    labels, tasks = np.tile([0, 1], 4000), np.repeat([f"t{n}" for n in range(2000)], 4)
+    own = OwnData.from_arrays(np.zeros((8000, 1)), labels, tasks)
+    with pytest.raises(DataError, match=r"did you mean .* and 1,960 more") as refused:
+        own.keep(["t12345"])
+    assert len(str(refused.value)) < 500
+
+
 def test_wrong_arrays_are_one_sentence() -> None:
     X, y, groups = blobs()
     with pytest.raises(DataError, match="X has 60 rows, y has 59 rows"):

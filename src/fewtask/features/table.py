@@ -79,7 +79,7 @@ class Table:
         return Table(picked, self.lines[rows], self.folder, self.source)
 
     def bad(self, row: int, column: str, reason: str) -> BadRow:
-        return BadRow(int(row), int(self.lines[row]), column, reason)
+        return BadRow(int(row), int(self.lines[row]), one_line(column), one_line(reason))
 
     def texts(self, name: str) -> list[str]:
         """The cells of a column as text without blanks around it; a missing one is ''."""
@@ -114,6 +114,12 @@ def _parsed(cells: Column) -> tuple[np.ndarray, np.ndarray]:
         wrong[row] = number is None and text.lower() not in MISSING
         values[row] = np.nan if number is None else number
     return values, wrong
+
+
+def one_line(text: str, longest: int = 160) -> str:
+    """Text that a cell had a part in, fit to be printed: no line ends or control characters, and not without end."""
+    plain = "".join(sign if sign.isprintable() else "?" for sign in text[: longest + 1])
+    return plain if len(plain) <= longest else f"{plain[:longest]}…"
 
 
 def as_text(cell: Any) -> str:
