@@ -47,6 +47,18 @@ def test_the_demo_compares_two_methods_and_leaves_a_page(capsys: pytest.CaptureF
     assert "1 in the ledger, 0 to do" in capsys.readouterr().out, "its runs are runs like any other"
 
 
+def test_the_demo_trains_whatever_records_a_checkout_has(capsys: pytest.CaptureFixture[str]) -> None:
+    argv = ["demo", "--methods", "centroid", *SHORT]
+    assert main(argv) == 0
+    (record,) = Path("demo/records").glob("*.json")
+    elsewhere = Path("experiments/rainbow-digits/one/records")
+    elsewhere.mkdir(parents=True)
+    record.rename(elsewhere / record.name)
+    capsys.readouterr()
+    assert main(argv) == 0
+    assert "0 in the ledger, 1 to do" in capsys.readouterr().out
+
+
 def test_without_matplotlib_the_demo_says_so_first_and_has_its_page(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

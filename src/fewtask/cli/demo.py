@@ -60,5 +60,6 @@ def as_comparison(command: Demo, page: Path) -> list[str]:
     """The arguments of `fewtask compare` that the demo stands for."""
     words = ["rainbow-digits", "--methods", command.methods, "--seeds", str(command.seeds)]
     words += ["--steps", str(command.steps)] if command.steps is not None else []
-    words += ["--workers", str(command.workers), "--page", str(page)]
+    # Nobody else's records: a demo that finds all of its runs in a checkout would show nothing of the training.
+    words += ["--workers", str(command.workers), "--page", str(page), "--experiments", str(command.out)]
     return [*words, "--ledger", str(command.out / "records"), "--work-dir", str(command.out / "runs")]
