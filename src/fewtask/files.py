@@ -15,8 +15,10 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor
 
+from fewtask.bounds import read_bytes
 from fewtask.errors import DamagedError, RunError
 
+JSON_BYTES = 256 << 20
 CHECKSUM = "sha256"
 TEXTS = {"state", "fewtask", "format"}
 """What the texts of a run's files are called; "format" is what other programs write."""
@@ -65,10 +67,10 @@ def one_line_each(values: Mapping[str, Any]) -> str:
 
 def read_json(path: Path) -> Any:
     try:
-        return json.loads(path.read_text(encoding="utf-8"))
+        return json.loads(read_bytes(path, JSON_BYTES))
     except FileNotFoundError:
         raise RunError(f"{path.parent} is not a run folder: it has no {path.name}") from None
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise RunError(f"cannot read {path}: {error}") from error
 
 
@@ -98,6 +100,15 @@ def read_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, str]]:
     if changed or not texts.keys() <= TEXTS:
         raise DamagedError(f"{path} is damaged (its checksum is another); remove it to start that run again")
     return tensors, texts
+
+
+def tensor_shapes(path: Path) -> dict[str, tuple[int, ...]]:
+    """Names and shapes of the tensors in a safetensors file, from its header alone."""
+    try:
+        with safe_open(str(path), framework="pt") as handle:
+            return {name: tuple(handle.get_slice(name).get_shape()) for name in handle.keys()}  # noqa: SIM118
+    except (OSError, SafetensorError, ValueError, RuntimeError, OverflowError) as error:
+        raise DamagedError(f"{path} is damaged ({error}); train that run again") from error
 
 
 def content_checksum(tensors: Mapping[str, Tensor], texts: Mapping[str, str]) -> str:

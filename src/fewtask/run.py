@@ -26,13 +26,14 @@ from fewtask.card import card
 from fewtask.changes import flat
 from fewtask.errors import RunError
 from fewtask.evaluation import prepare
-from fewtask.files import one_line_each, read_json, read_tensors, write_json, write_tensors, write_text
+from fewtask.files import one_line_each, read_json, write_json, write_tensors, write_text
 from fewtask.locks import alone
 from fewtask.methods import Method, get_method, make_method
 from fewtask.pool import Dataset, Pools
 from fewtask.protocol import check_episodes
 from fewtask.record import FORMAT, add_test, make_record
-from fewtask.settings import RunSettings, from_dict, identity
+from fewtask.saved import input_shape, load_method, read_config, saved_settings
+from fewtask.settings import RunSettings, identity
 from fewtask.training.history import History, read_history
 from fewtask.training.loop import fit
 from fewtask.training.state import remove_checkpoints
@@ -175,9 +176,11 @@ def start_folder(settings: RunSettings, dataset: Dataset, pools: Pools, method: 
 
 
 def check_same(settings: RunSettings, out: Path, pools: Pools | None = None) -> None:
-    config = read_json(out / "config.json")
+    config = read_config(out)
     groups = get_method(settings.method).groups
-    wanted, there = (flat(identity(s, groups)) for s in (settings, from_dict(config["settings"])))
+    wanted, there = (
+        flat(identity(s, groups)) for s in (settings, saved_settings(config["settings"], out / "config.json"))
+    )
     different = [
         f"{key} is {there.get(key)} there, not {wanted[key]}" for key in wanted if there.get(key) != wanted[key]
     ]
@@ -190,13 +193,9 @@ def check_same(settings: RunSettings, out: Path, pools: Pools | None = None) -> 
 def load_run(out: str | Path, device: str = "cpu") -> Method:
     """The trained method of a finished run, ready to embed and label."""
     out = Path(out)
-    config = read_json(out / "config.json")
-    method = make_method(from_dict(config["settings"]), tuple(config["input_shape"]))
-    if not (out / "model.safetensors").exists():
+    path, weights = out / "config.json", out / "model.safetensors"
+    config = read_config(out)
+    settings, shape = saved_settings(config["settings"], path), input_shape(config["input_shape"], path)
+    if not weights.exists():
         raise RunError(f"the run in {out} is not finished: run its training command again to go on")
-    weights, _ = read_tensors(out / "model.safetensors")
-    try:
-        method.load_state_dict(weights)
-    except RuntimeError as error:
-        raise RunError(f"{out / 'model.safetensors'} does not fit config.json beside it: {error}") from error
-    return method.to(device).eval()
+    return load_method(settings, shape, weights, path).to(device).eval()

@@ -6,6 +6,10 @@ fused one has no second derivative, which hypergradients need.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -14,6 +18,8 @@ from torch import Tensor, nn
 from fewtask.encoders.base import Encoder
 from fewtask.errors import SettingsError
 from fewtask.settings import EncoderSettings
+
+_SAVED: ContextVar[bool] = ContextVar("fewtask saved weights", default=False)
 
 
 class SentencePair(nn.Module):
@@ -65,11 +71,27 @@ def electra(settings: EncoderSettings, input_shape: tuple[int, ...]) -> Encoder:
     return ElectraEncoder(layers, [input_shape, (width,), (width,), (width,)])
 
 
+@contextmanager
+def weights_are_saved() -> Iterator[None]:
+    """Within the block only the network's plan is taken from `encoder.path`, and only from this machine.
+
+    A saved run holds all weights itself, and a stranger's must not choose what is downloaded.
+    """
+    token = _SAVED.set(True)
+    try:
+        yield
+    finally:
+        _SAVED.reset(token)
+
+
 def _pretrained(path: str) -> Any:
     try:
-        from transformers import ElectraModel
+        from transformers import ElectraConfig, ElectraModel
     except ImportError as error:
         raise SettingsError('the electra encoder needs transformers: pip install "fewtask[text]"') from error
+    if _SAVED.get():
+        config = ElectraConfig.from_json_file(_local_plan(path))
+        return ElectraModel._from_config(config, attn_implementation="eager").to(torch.float32)
     try:
         model = ElectraModel.from_pretrained(path, attn_implementation="eager")
     except (OSError, ValueError) as error:
@@ -78,3 +100,22 @@ def _pretrained(path: str) -> Any:
             f"({str(error).splitlines()[0]})"
         ) from error
     return model.to(torch.float32)
+
+
+def _local_plan(path: str) -> str:
+    """config.json of a pretrained model: in the folder that is named, or among earlier downloads."""
+    from huggingface_hub import try_to_load_from_cache
+    from huggingface_hub.errors import HFValidationError
+
+    if (Path(path) / "config.json").is_file():
+        return str(Path(path) / "config.json")
+    try:
+        found = try_to_load_from_cache(path, "config.json")
+    except HFValidationError:
+        found = None
+    if not isinstance(found, str):
+        raise SettingsError(
+            f"this run's pretrained model '{path}' is not on this machine, and what a run names is not downloaded: "
+            "fetch it yourself, or put its folder there"
+        )
+    return found

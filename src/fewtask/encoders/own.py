@@ -17,6 +17,7 @@ from fewtask.encoders.base import Encoder
 from fewtask.errors import SettingsError
 from fewtask.settings import EncoderSettings
 
+NAME = "own"
 _NETWORK: ContextVar[nn.Module | None] = ContextVar("fewtask own encoder", default=None)
 
 

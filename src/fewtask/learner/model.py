@@ -26,13 +26,14 @@ from fewtask.encoders.own import own_encoder
 from fewtask.errors import InputError, RunError
 from fewtask.evaluation import embed_rows
 from fewtask.features import Featuriser, load_featuriser
-from fewtask.files import read_json, read_tensors, write_json, write_tensors
+from fewtask.files import read_json, write_json, write_tensors
 from fewtask.learner.inputs import as_array, feature_rows
-from fewtask.methods import Method, make_method
+from fewtask.methods import Method
 from fewtask.methods.adapted import Adapted
 from fewtask.pool import Task, TaskPool
 from fewtask.run import load_run
-from fewtask.settings import from_dict, to_dict
+from fewtask.saved import input_scale, input_shape, load_method, read_config, saved_settings
+from fewtask.settings import to_dict
 
 FILE = "predictor.json"
 FORMAT = 1
@@ -118,17 +119,20 @@ class Model:
             if not (folder / FILE).exists():
                 return cls._of_run(folder, device)
             values = read_json(folder / FILE)
-            if values.get("format") != FORMAT:
-                raise RunError(
-                    f"{folder / FILE} has format {values.get('format')}, and this fewtask reads {FORMAT}: "
-                    "update fewtask"
-                )
-            shape = tuple(values["input_shape"])
-            members = tuple(_member(folder, member, shape, device) for member in values["members"])
+            if not isinstance(values, dict) or values.get("format") != FORMAT:
+                raise RunError(f"{folder / FILE} is not of format {FORMAT}, which this fewtask reads: update fewtask")
+            try:
+                return cls._of_values(folder, values, device)
+            except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
+                raise RunError(f"{folder / FILE} is damaged ({error!r}): train the run again") from error
+
+    @classmethod
+    def _of_values(cls, folder: Path, values: Mapping[str, Any], device: str) -> Model:
+        shape = input_shape(values["input_shape"], folder / FILE)
         return cls(
-            members,
+            tuple(_member(folder, member, shape, device) for member in values["members"]),
             None if values["featuriser"] is None else load_featuriser(values["featuriser"]),
-            None if values["scale"] is None else (float(values["scale"][0]), float(values["scale"][1])),
+            input_scale(values["scale"], folder / FILE),
             shape,
             Calibration.from_dict(values),
             values["trained_for"],
@@ -137,10 +141,10 @@ class Model:
     @classmethod
     def _of_run(cls, folder: Path, device: str) -> Model:
         method = load_run(folder, device)
-        config = read_json(folder / "config.json")
-        scale = config["input_scale"]
+        path, config = folder / "config.json", read_config(folder)
+        scale, shape = input_scale(config["input_scale"], path), input_shape(config["input_shape"], path)
         about = {"name": method.settings.dataset, "way": method.settings.episode.way}
-        return cls((method,), None, None if scale is None else tuple(scale), tuple(config["input_shape"]), about=about)
+        return cls((method,), None, scale, shape, about=about)
 
 
 @dataclass(frozen=True, eq=False)
@@ -167,10 +171,9 @@ def weight_files(members: int) -> list[str]:
 
 
 def _member(folder: Path, values: Mapping[str, Any], shape: tuple[int, ...], device: str) -> Method:
-    method = make_method(from_dict(values["settings"]), shape)
-    weights, _ = read_tensors(folder / values["weights"])
-    try:
-        method.load_state_dict(weights)
-    except RuntimeError as error:
-        raise RunError(f"{folder / values['weights']} does not fit {FILE} beside it: {error}") from error
-    return method.to(device).eval()
+    """`weights` is a file of the folder itself: a path could lead out of it."""
+    name = values["weights"]
+    if not isinstance(name, str) or Path(name).name != name:
+        raise RunError(f"{folder / FILE} is damaged: '{name}' is no file of its folder")
+    settings = saved_settings(values["settings"], folder / FILE)
+    return load_method(settings, shape, folder / name, folder / FILE).to(device).eval()
