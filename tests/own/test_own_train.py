@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 from pathlib import Path
 
@@ -32,8 +33,17 @@ def test_a_table_becomes_a_model_that_carries_what_it_needs(tmp_path: Path, caps
     argv = ["train", str(path), "--out", str(out), "--validation-tasks", "t1", "--test-tasks", "t2", *TINY]
     assert main(argv) == 0
     printed = capsys.readouterr().out
-    for words in ("the column of the task: 'task'", "2-way", "memory", f"saved in {out}"):
+    for words in (
+        "the column of the task: 'task'",
+        "2-way",
+        "memory",
+        "held-out tasks, 2 classes: t2",
+        f"saved in {out}",
+    ):
         assert words in printed
+    with (out / "held-out.csv").open(newline="") as stream:
+        centroid = next(line for line in csv.DictReader(stream) if line["method"] == "centroid")
+    assert f"{100 * float(centroid['accuracy']):.1f} ± " in printed
     config, result = (json.loads((out / name).read_text()) for name in ("config.json", "result.json"))
     assert list(config["classes"]["train"]) == ["t0", "t3"]
     assert list(config["classes"]["validation"]) == ["t1"]

@@ -5,13 +5,18 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import tyro
+from rich.table import Table
 
+from fewtask.bounds import listed
 from fewtask.cli.common import choose_device, make_console, parse, progress_on
 from fewtask.cli.own import Names, OwnFlags, split_names
 from fewtask.threads import settle_threads
+
+if TYPE_CHECKING:
+    from fewtask.learner.held_out import HeldOut
 
 DESCRIPTION = """Train on your own data and save a model that `fewtask predict` uses. DATA is a table (CSV, TSV,
 Parquet), an .npz file with X, y and groups, or a folder of pictures or sounds as task/class/file or class/file. Where
@@ -93,7 +98,21 @@ def train_own(command: TrainOwn, assignments: list[str]) -> int:
     )
     learner.fit_data(own, out, test, progress_on(make_console(stderr=True)))
     console = make_console()
-    console.print(
-        f"saved in {out}: its README.md says how good it is and how to predict", soft_wrap=True, highlight=False
-    )
+    console.print(held_out_table(learner.held_out_))
+    text = f"saved in {out}: its README.md says how good it is and how to predict"
+    console.print(text, soft_wrap=True, highlight=False)
     return 0
+
+
+def held_out_table(found: HeldOut) -> Table:
+    """Accuracy by number of examples, a column a method."""
+    methods = list(dict.fromkeys(line.method for line in found.lines))
+    title = f"accuracy % on held-out tasks, {found.way} classes: {listed(found.tasks)}"
+    table = Table(title=title, title_justify="left")
+    for heading in ("examples of each class", *methods):
+        table.add_column(heading, justify="right")
+    for shot in sorted({line.shot for line in found.lines}):
+        own = {line.method: line for line in found.lines if line.shot == shot}
+        cells = [f"{100 * own[m].accuracy:.1f} ± {100 * own[m].accuracy_interval:.1f}" for m in methods]
+        table.add_row(str(shot), *cells)
+    return table

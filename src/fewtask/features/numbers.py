@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from fewtask.bounds import listed
 from fewtask.datasets.base import Progress, quiet
 from fewtask.errors import DataError
 from fewtask.features.base import Featuriser, Transformed, good_rows
@@ -103,7 +104,7 @@ class Numbers(Featuriser):
 
     def describe(self) -> str:
         types = {column.name: column.type for column in self.learned}
-        return "columns " + ", ".join(f"{n} ({types[n]})" if n in types else n for n in self.columns)
+        return f"columns {listed(f'{n} ({types[n]})' if n in types else n for n in self.columns)}"
 
 
 def _learn(table: Table, name: str, rows: np.ndarray) -> NumberColumn:
