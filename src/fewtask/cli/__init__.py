@@ -71,7 +71,9 @@ def main(argv: list[str] | None = None) -> int:
         code: int = import_module(f"fewtask.cli.{argv[0]}").main(argv[1:])
         return code
     except FewtaskError as error:
-        print(f"fewtask: {error}", file=sys.stderr)
+        from fewtask.cli.explained import sentence
+
+        print(sentence(error), file=sys.stderr)
         return error.exit_code
     except KeyboardInterrupt:
         print("fewtask: stopped", file=sys.stderr)
