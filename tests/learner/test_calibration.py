@@ -20,7 +20,7 @@ from fewtask.auto.calibration import (
     sobered,
 )
 from fewtask.auto.vote import judge_episodes
-from fewtask.learner.held_out import assess
+from fewtask.learner.held_out import HeldOut, Line, assess
 from fewtask.learner.model import Model
 from fewtask.learner.scoring import pool_of
 from fewtask.own.measures import calibration_error, log_loss
@@ -150,6 +150,19 @@ def test_rows_from_elsewhere_are_unlike_the_support(learner: MetaLearner) -> Non
     classifier = learner.adapt(X[:10], y[:10])
     assert classifier.unlike_support(X[10:]).mean() < 0.2
     assert classifier.unlike_support(X[10:] * 50).mean() > 0.8
+
+
+@pytest.mark.parametrize(
+    ("ours", "message"),
+    [(0.9, "gained 20.0 points"), (0.71, "made no difference beyond noise"), (0.5, "cost more than noise")],
+)
+def test_the_verdict_says_whether_learning_across_tasks_helped(ours: float, message: str) -> None:
+    rows = (("protonet", ours), ("centroid", 0.6), ("logistic regression", 0.7))
+    lines = [Line(shot, name, accuracy, 0.02, 0.8, 0.02, 0.1, 50) for shot in (2, 10) for name, accuracy in rows]
+    found = HeldOut(tuple(lines), Calibration(), ("a",), 2).verdict("protonet", 5)
+    assert message in found
+    assert "with 2 examples" in found
+    assert "logistic regression 70.0 ± 2.0 %" in found
 
 
 def test_test_tasks_are_looked_at_and_take_no_part_in_the_calibration(learner: MetaLearner) -> None:

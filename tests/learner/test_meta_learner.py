@@ -194,5 +194,5 @@ def test_folders_that_are_no_models_are_refused(learner: MetaLearner, tmp_path: 
         learner.save(tmp_path)
     learner.save(tmp_path / "run")
     (tmp_path / "run" / "predictor.json").write_text('{"format": 99}')
-    with pytest.raises(RunError, match="has format 99"):
+    with pytest.raises(RunError, match="is not of format 1, which this fewtask reads"):
         MetaLearner.load(tmp_path / "run")

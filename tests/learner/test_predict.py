@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import re
 import shutil
+import sys
 import tracemalloc
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from synthetic import QUICK, many_tasks, one_task, pictures
 
 from fewtask import Dataset, MetaLearner, RunSettings, TaskPool, execute, update
 from fewtask.cli import main
+from fewtask.errors import InputError
 from fewtask.features.reading import read_table
 from fewtask.learner import sources
 from fewtask.learner.model import Model
@@ -263,3 +265,36 @@ def test_the_card_of_a_run_on_arrays_works_as_pasted(
     with torch.no_grad():
         wanted = method.embed((torch.as_tensor(names["rows"]).float() - 100) * 0.01)
     np.testing.assert_allclose(MetaLearner.load(".").embed(names["rows"]), wanted.numpy(), rtol=1e-5, atol=1e-6)
+
+
+@pytest.fixture(scope="module")
+def molecules(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A model of SMILES: does a chain hold nitrogen, oxygen, ...?"""
+    pytest.importorskip("rdkit")
+    chains = ["C" * n + atom + "C" * m for atom in ("O", "N", "S", "") for n in range(1, 5) for m in range(1, 5)]
+    tasks = {atom: [("yes" if atom in chain else "no") for chain in chains] for atom in ("O", "N", "S")}
+    smiles, labels = chains * 3, [label for own in tasks.values() for label in own]
+    names = np.repeat(list(tasks), len(chains))
+    folder = tmp_path_factory.mktemp("molecules")
+    MetaLearner(features="molecules", steps=10, episodes=10, settings=QUICK).fit(smiles, labels, names).save(folder)
+    return folder
+
+
+def test_a_model_of_molecules_takes_smiles(molecules: Path) -> None:
+    learner = MetaLearner.load(molecules)
+    classifier = learner.adapt(["CCO", "CCCO", "CCC", "CCCC"], ["alcohol", "alcohol", "alkane", "alkane"])
+    assert classifier.predict(["CCCCO", "CCCCC"]).tolist() == ["alcohol", "alkane"]
+    with pytest.raises(InputError, match="line 2, column 'x': RDKit cannot read 'C1C'"):
+        classifier.predict(["CC", "C1C"])
+
+
+def test_a_missing_extra_is_named_with_the_command_that_installs_it(
+    molecules: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "s.csv").write_text("x,label\nCCO,a\nCCC,b\n")
+    for name in [name for name in sys.modules if name.split(".")[0] == "rdkit"]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "rdkit", None)
+    words = ["--support", str(tmp_path / "s.csv"), "--query", str(tmp_path / "s.csv"), "--out", str(tmp_path / "o.csv")]
+    assert main(["predict", str(molecules), *words]) == 1
+    assert 'pip install "fewtask[chem]"' in capsys.readouterr().err

@@ -72,9 +72,9 @@ def say(summary: Summary, out: Path, console: Console) -> None:
     def line(text: str) -> None:
         console.print(text, soft_wrap=True, highlight=False, markup=False)
 
-    shown = ", ".join(f"{count} of {name}" for name, count in sorted(summary.support.items()))
+    shown = ", ".join(f"{count} rows of '{name}'" for name, count in sorted(summary.support.items()))
     line(f"adapted to {shown}")
-    found = ", ".join(f"{count:,} {name}" for name, count in sorted(summary.predicted.items()))
+    found = ", ".join(f"{count:,} as '{name}'" for name, count in sorted(summary.predicted.items()))
     line(f"{summary.rows:,} rows labelled: {found or 'none'}")
     if summary.unlike:
         line(f"{summary.unlike:,} of them are unlike the support: what is said of them is a guess")

@@ -29,6 +29,8 @@ def own_card(settings: RunSettings, record: dict[str, Any], model: Model, held_o
         f"| members that vote | {len(model.members)} |",
         "",
         *held_out.markdown(),
+        f"In short: {held_out.verdict(settings.method, e.shot)}.",
+        "",
         "`unlike_support` marks rows that are further from every class's examples than 99 of 100 rows of the held-out "
         "tasks were: what is said of them is a guess.",
         "",

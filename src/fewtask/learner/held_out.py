@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import csv
 import io
+import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from importlib.util import find_spec
@@ -69,6 +70,27 @@ class HeldOut:
             writer.writerow({k: round(v, 5) if isinstance(v, float) else v for k, v in asdict(line).items()})
         return text.getvalue()
 
+    def verdict(self, name: str, shot: int) -> str:
+        """One sentence: did learning across tasks help, with so many examples or the nearest number there is?"""
+        near = min({line.shot for line in self.lines}, key=lambda other: abs(other - shot))
+        here = [line for line in self.lines if line.shot == near]
+        ours = next(line for line in here if line.method == name)
+        others = [line for line in here if line.method != name]
+
+        def rate(line: Line) -> str:
+            return f"{100 * line.accuracy:.1f} ± {100 * line.accuracy_interval:.1f} %"
+
+        found = f"with {near} examples of each class {name} labels {rate(ours)} of the held-out tasks' rows right"
+        if not others:
+            return found
+        best = max(others, key=lambda line: line.accuracy)
+        gain, noise = ours.accuracy - best.accuracy, math.hypot(ours.accuracy_interval, best.accuracy_interval)
+        beside = "; ".join(f"{line.method} {rate(line)}" for line in others)
+        if gain > noise:
+            return f"{found} ({beside}): learning across tasks gained {100 * gain:.1f} points"
+        worse = "cost more than noise" if -gain > noise else "made no difference beyond noise"
+        return f"{found} ({beside}): learning across tasks {worse}, take the simplest"
+
     def markdown(self) -> list[str]:
         """The same for the run's card."""
         where = f"the held-out task{'s' if len(self.tasks) > 1 else ''} {', '.join(self.tasks)}, {self.way} classes"
@@ -112,7 +134,7 @@ def assess(
         plans = [held_out_episodes(held_out, shot, seed, episodes) for shot in possible(held_out, wanted)]
         judged = [(plan, judge_episodes(members, held_out, plan, progress, said(name, plan))) for plan in plans]
     rows: list[Line] = []
-    untrained = _centroid(members[0], pools) if baselines else None
+    untrained = _centroid(members[0], pools) if baselines and name != CENTROID else None
     for plan, found in judged:
         # Test tasks took no part in the calibration; validation tasks did, each is calibrated by the others.
         ours = (
@@ -124,6 +146,7 @@ def assess(
         if untrained is not None:
             found = judge_episodes((untrained,), held_out, plan)
             rows.append(_line(plan.shot, CENTROID, cross_fitted(found.log_probabilities, plan.tasks)))
+        if baselines:
             rows.append(_line(plan.shot, LOGISTIC, logistic_episodes(held_out, plan, progress)))
     names = held_out.class_names if held_out.is_class_pool else [task.name for task in held_out.tasks]
     return HeldOut(tuple(rows), calibration, tuple(names), held_out_way(held_out))

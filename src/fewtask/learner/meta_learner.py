@@ -91,9 +91,6 @@ class MetaLearner(BaseEstimator):
         self._check()
         validation = None if self.validation is None else [str(name) for name in self.validation]
         dataset = own.dataset(validation, test, self.random_state, progress)
-        if not test:
-            # Its stand-in, the validation tasks, is no meta-test.
-            dataset = Dataset(dataset.name, dataset.train, dataset.validation, None, dataset.features, dataset.notes)
         own_network = self.encoder if isinstance(self.encoder, nn.Module) else None
         with own_encoder(own_network):
             self.settings_ = own_settings(dataset, own.featuriser.kind, self.method, self.random_state, self.changes())
@@ -104,6 +101,7 @@ class MetaLearner(BaseEstimator):
                 self.settings_, dataset, out, device=self.device, show_progress=None if self.verbose else False
             )
             self.held_out_: HeldOut = self._assess((result.method,), dataset, progress)
+        self._say(self.held_out_.verdict(self.method, self.settings_.episode.shot))
         self.notes_ = dataset.notes
         self.record_, self.history_ = result.record, result.history
         self.model_ = Model(
