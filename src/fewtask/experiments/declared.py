@@ -90,12 +90,10 @@ def declared_names(root: Path = ROOT) -> list[str]:
 def all_experiments(root: Path = ROOT) -> list[Experiment]:
     """Every declared experiment by data set, in the order of their roles and names.
 
-    One whose search has not chosen its preset yet is left out.
+    One whose preset has not been chosen yet, by its own search or by another experiment's, is left out.
     """
     folders = [root / name for name in declared_names(root)]
-    found = [
-        read_experiment(one) for one in folders if not (one / "grid.toml").exists() or (one / "preset.toml").exists()
-    ]
+    found = [read_experiment(folder) for folder in folders if _has_preset(folder)]
     found.sort(key=lambda one: (one.dataset, ROLES.index(one.role), one.name))
     for first, second in pairwise(found):
         if first.dataset == second.dataset and first.role == second.role == "primary":
@@ -103,13 +101,23 @@ def all_experiments(root: Path = ROOT) -> list[Experiment]:
     return found
 
 
+def _has_preset(folder: Path) -> bool:
+    preset = str(_values(folder).get("preset", "preset.toml"))
+    return not is_path(preset) or (folder / preset).exists()
+
+
+def _values(folder: Path) -> dict[str, Any]:
+    path = folder / FILE
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise SettingsError(f"{path} cannot be read: {error}") from error
+
+
 def read_experiment(folder: Path) -> Experiment:
     folder = folder.absolute()
     path = folder / FILE
-    try:
-        values = tomllib.loads(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        raise SettingsError(f"{path} cannot be read: {error}") from error
+    values = _values(folder)
     try:
         return _experiment(folder, values)
     except SettingsError as error:
