@@ -41,6 +41,11 @@ addEventListener("load", () => {
   select.value = "esc50/parts, 5 classes";
   select.dispatchEvent(new Event("change"));
   found.both = shown();
+  const folded = document.getElementById("nci");
+  found.folded = !folded.open;
+  location.hash = "nci-main-table1";
+  dispatchEvent(new Event("hashchange"));
+  found.unfolded = folded.open;
   for (const details of document.querySelectorAll("details")) details.open = true;
   found.opened = document.documentElement.scrollWidth;
   document.querySelector("figure circle").dispatchEvent(new PointerEvent("pointerover", { bubbles: true }));
@@ -112,6 +117,10 @@ def test_the_page_is_no_wider_than_a_phone(visited: tuple[dict[str, Any], list[s
     assert found["room"] <= 375
     assert found["content"] == found["room"]
     assert found["opened"] == found["room"]
+
+
+def test_a_link_opens_what_is_folded(visited: tuple[dict[str, Any], list[str]]) -> None:
+    assert (visited[0]["folded"], visited[0]["unfolded"]) == (True, True)
 
 
 def test_pointing_at_a_mark_names_it(visited: tuple[dict[str, Any], list[str]]) -> None:

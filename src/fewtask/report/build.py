@@ -123,7 +123,7 @@ def _environment() -> Any:
 
 def _dataset(dataset: DatasetPage) -> DatasetPart:
     standing = dataset.leading.standing
-    updates = "—" if standing is None else updates_text(standing.reference)
+    updates = "—" if standing is None else updates_text(standing.ours)
     parts = [_part(one) for one in dataset.shown]
     return DatasetPart(dataset, dataset_picture(dataset), standing, updates, html(dataset.notes), parts)
 

@@ -15,9 +15,9 @@ from fewtask.experiments.declared import Experiment, all_experiments
 from fewtask.experiments.grid import Gathered, gather_cells
 from fewtask.experiments.ledger import Ledger
 from fewtask.experiments.render import duration
-from fewtask.experiments.statistics import Mean
+from fewtask.experiments.statistics import Mean, paired_difference
 from fewtask.experiments.summary import CellResult, Summary, summarise
-from fewtask.experiments.tables import METHOD_TITLES, Table
+from fewtask.experiments.tables import METHOD_TITLES, OURS, Table
 from fewtask.presets import base_preset, preset_changes
 from fewtask.report.claims import COMPARISONS, Claim, accuracy_claims, corrected, loss_claims
 
@@ -48,9 +48,9 @@ class Filled:
 
 @dataclass(frozen=True)
 class Standing:
-    """How the reference fares against the best of the other methods."""
+    """How Meta-Interpolation fares against the best of the other methods."""
 
-    reference: CellResult
+    ours: CellResult
     best: CellResult
     lead: Mean | None
 
@@ -68,24 +68,22 @@ class Shown:
         return [claim for one in self.filled for claim in (*accuracy_claims(one.test), *loss_claims(one.test))]
 
     @property
-    def comparison(self) -> Filled | None:
-        """The table of methods, where it has one with runs on meta-test."""
+    def methods(self) -> list[CellResult]:
+        """The methods of its comparison with their accuracies on meta-test; other rows of that table are none."""
         found = (one for one in self.filled if one.table.name in COMPARISONS and self.experiment.test)
-        return next((one for one in found if any(r.accuracy for r in one.test.results)), None)
+        results = [result for one in found for result in one.test.results]
+        return [result for result in results if result.accuracy and result.cell.row in METHOD_TITLES.values()]
 
     @property
     def standing(self) -> Standing | None:
         """Meta-Interpolation against the best of the other methods."""
-        one = self.comparison
-        rows = (
-            [] if one is None else [r for r in one.test.results if r.accuracy and r.cell.row in METHOD_TITLES.values()]
-        )
-        reference = next((r for r in rows if one is not None and r.cell.row == one.table.reference), None)
-        others = [r for r in rows if r is not reference]
-        if reference is None or not others:
+        ours = [result for result in self.methods if result.cell.method == OURS]
+        others = [result for result in self.methods if result.cell.method != OURS]
+        if not ours or not others:
             return None
-        best = max(others, key=lambda r: r.accuracy.value if r.accuracy else 0.0)
-        return Standing(reference, best, best.behind)
+        best = max(others, key=lambda result: result.accuracy.value if result.accuracy else 0.0)
+        lead = paired_difference(self.gathered.of(ours[0].cell), self.gathered.of(best.cell))
+        return Standing(ours[0], best, lead)
 
     @property
     def fingerprints(self) -> list[str]:
@@ -136,9 +134,11 @@ def collect(root: Path) -> Collected:
         raise RunError(
             f"the experiments in {root} have no record of a run: make some with fewtask reproduce DATASET/NAME"
         )
-    names = sorted({one.experiment.dataset for one in shown})
-    pages = tuple(_page(root / name, tuple(s for s in shown if s.experiment.dataset == name)) for name in names)
-    return Collected(root, pages, ledger.files())
+    names = dict.fromkeys(one.experiment.dataset for one in shown)
+    pages = [_page(root / name, tuple(s for s in shown if s.experiment.dataset == name)) for name in names]
+    # Data sets that have only been explored come last.
+    pages.sort(key=lambda page: page.leading.experiment.role != "primary")
+    return Collected(root, tuple(pages), ledger.files())
 
 
 def _page(folder: Path, shown: tuple[Shown, ...]) -> DatasetPage:

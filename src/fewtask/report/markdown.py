@@ -33,8 +33,7 @@ def pages(collected: Collected) -> dict[str, str]:
 
 def dataset_picture(dataset: DatasetPage) -> str:
     """All methods of the leading experiment, as dots with whiskers."""
-    one = dataset.leading.comparison
-    return "" if one is None else dot_chart([r for r in one.test.results if r.accuracy])
+    return dot_chart(dataset.leading.methods)
 
 
 def map_pictures(one: Shown) -> list[tuple[str, str, str]]:
@@ -75,7 +74,7 @@ def _standing(dataset: DatasetPage) -> list[str]:
     standing = one.standing
     if standing is None:
         return [name, "", "—", "—", "—", "—", "—", _plain(dataset.features)]
-    best, own = standing.best, standing.reference
+    best, own = standing.best, standing.ours
     return [
         name, f"![{_plain(dataset.title)}]({dataset.name}.svg)", mean_text(own.accuracy),
         f"{_plain(best.cell.row)}<br>{mean_text(best.accuracy)}", mean_text(standing.lead, sign=True),

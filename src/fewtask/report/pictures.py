@@ -17,7 +17,7 @@ from fewtask.report.charts import nice_ticks
 from fewtask.report.claims import is_clear
 
 INK, SOFT, LINE, GROUND = "#1b1f24", "#57606a", "#d5dae0", "#ffffff"
-LABEL, WIDTH, ROW, FOOT = 128, 330, 15, 18
+LABEL, WIDTH, ROW, FOOT = 112, 320, 11.5, 14
 CELL_WIDTH, CELL_HEIGHT, HEAD = 92, 40, 34
 AHEAD, BEHIND = (213, 94, 0), (0, 114, 178)
 
@@ -40,9 +40,9 @@ def dot_chart(results: Sequence[CellResult]) -> str:
     for tick in ticks:
         x = across(tick)
         parts.append(f'<path d="M{x:.1f} 2V{height - FOOT + 2}" stroke="{LINE}"/>')
-        parts.append(_text(x, height - 5, f"{tick:g}", "middle", SOFT))
+        parts.append(_text(x, height - 3, f"{tick:g}", "middle", SOFT))
     for place, result in enumerate(results):
-        parts.append(_dot(result, ROW * place + ROW / 2 + 2, across, ticks))
+        parts.append(_dot(result, ROW * place + ROW / 2 + 1, across, ticks))
     return _svg("Test accuracy in percent with 95 % intervals", WIDTH, height, parts)
 
 
@@ -51,7 +51,7 @@ def _dot(result: CellResult, y: float, across: Any, ticks: Sequence[float]) -> s
     value, half = 100 * result.accuracy.value, 100 * result.accuracy.interval
     ours = result.cell.method == OURS
     colour = method_colour(result.cell.method)
-    label = _text(LABEL, y + 3.5, result.cell.row, "end", INK, bold=ours)
+    label = _text(LABEL, y + 3.3, result.cell.row, "end", INK, bold=ours)
     title = f"<title>{escape(result.cell.row)}: {value:.2f} ± {half:.2f}</title>"
     if value < ticks[0] or value > ticks[-1]:
         # Far from the others, such as untrained centroids: an arrow and the number.
@@ -62,7 +62,7 @@ def _dot(result: CellResult, y: float, across: Any, ticks: Sequence[float]) -> s
         return f'<g>{title}{label}<path d="{tip}" fill="{colour}"/>{number}</g>'
     left, right = across(value - half), across(value + half)
     whisker = f'<path d="M{left:.1f} {y}H{right:.1f}" stroke="{colour}" stroke-width="{2.6 if ours else 1.6}"/>'
-    dot = f'<circle cx="{across(value):.1f}" cy="{y}" r="{4.4 if ours else 3.2}" fill="{colour}"/>'
+    dot = f'<circle cx="{across(value):.1f}" cy="{y}" r="{4 if ours else 2.9}" fill="{colour}"/>'
     return f"<g>{title}{label}{whisker}{dot}</g>"
 
 
@@ -115,4 +115,4 @@ def _svg(title: str, width: float, height: float, parts: Sequence[str]) -> str:
     head += f' viewBox="0 0 {width:g} {height:g}" role="img" aria-label="{escape(title)}" class="picture"'
     # A ground of its own: the page around it may be dark.
     ground = f'<rect width="{width:g}" height="{height:g}" rx="4" fill="{GROUND}"/>'
-    return head + ' font-family="system-ui, sans-serif" font-size="10.5">' + ground + "".join(parts) + "</svg>\n"
+    return head + ' font-family="system-ui, sans-serif" font-size="9.5">' + ground + "".join(parts) + "</svg>\n"
