@@ -119,7 +119,7 @@ def test_a_download_is_checked_and_an_archive_loses_its_top_folder(
         RawFile("meta/index.csv", f"{address}/repo.zip", f"sha256:{hashlib.sha256(archive).hexdigest()}", "zip"),
         RawFile("plain.csv", f"{address}/plain.csv?raw=true", f"md5:{hashlib.md5(b'plain').hexdigest()}"),
     )
-    found = raw.raw_folder(source, None, tmp_path / "raw")
+    found = raw.raw_folder(source, None, tmp_path / "raw", may_download=True)
     assert (found / "meta" / "index.csv").read_bytes() == b"index"
     assert (found / "audio" / "1.wav").read_bytes() == b"wav"
     assert (found / "plain.csv").read_bytes() == b"plain"
@@ -187,3 +187,11 @@ def test_a_zip_member_with_a_wrong_checksum_is_noticed(tmp_path: Path) -> None:
     path.write_bytes(changed)
     with open_zip(path) as opened, pytest.raises(DataError, match=r"a\.sdf.*damaged"):
         read_member(opened, "a.sdf")
+
+
+def test_nothing_is_downloaded_unasked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("FEWTASK_RAW", raising=False)
+    monkeypatch.setattr(raw, "download", lambda *_: pytest.fail("downloaded"))
+    source = source_of(RawFile("a.csv", "https://example.org/a.csv"))
+    with pytest.raises(DataError, match=r"`fewtask data prepare toy` fetches it from https://example\.org/a\.csv"):
+        raw.raw_folder(source, None, tmp_path)

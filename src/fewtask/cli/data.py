@@ -128,6 +128,7 @@ def prepare(command: Prepare, console: Console) -> None:
 
     data = DataSettings(features=command.features)
     where: dict[str, Any] = {"data_dir": command.data_dir, "raw_dir": command.raw_dir, "progress": progress_on(console)}
+    where["download"] = True
     if command.name != "all":
         manifest = cache.prepare(command.name, data, **where)
         console.print(counts_table(cache.load_dataset(command.name, data, **where)))

@@ -45,6 +45,7 @@ def load_dataset(
     data_dir: str | Path | None = None,
     raw_dir: str | Path | None = None,
     progress: Progress = quiet,
+    download: bool = False,
 ) -> Dataset:
     """A data set, prepared first where there is no whole cache of it; `Dataset.pools` says what serves what."""
     source = get_source(settings_dataset_name)
@@ -52,7 +53,7 @@ def load_dataset(
         source.variant(data)
         prepared = Prepared({})
     else:
-        prepare(source.name, data, data_dir=data_dir, raw_dir=raw_dir, progress=progress)
+        prepare(source.name, data, data_dir=data_dir, raw_dir=raw_dir, progress=progress, download=download)
         prepared = store.read(prepared_folder(source, data, data_dir))
     return dataclasses.replace(source.build(prepared, data), made_with=data)
 
@@ -70,10 +71,12 @@ def prepare(
     data_dir: str | Path | None = None,
     raw_dir: str | Path | None = None,
     progress: Progress = quiet,
+    download: bool = False,
 ) -> dict[str, Any]:
     """Read a data set's raw files into the cache unless a whole one of these files is there; returns its manifest.
 
-    Where the raw files are gone, or only downloads would bring them, a whole cache is trusted.
+    Where the raw files are gone, or only downloads would bring them, a whole cache is trusted. Without `download`
+    nothing is fetched.
     """
     source = get_source(name)
     if source.prepare is None:
@@ -87,7 +90,7 @@ def prepare(
             present = present_folder(source, raw_dir, downloads)
             if present is None or not changed_files(manifest, source, present):
                 return manifest
-        raw = raw_folder(source, raw_dir, downloads)
+        raw = raw_folder(source, raw_dir, downloads, download)
         begun = time.perf_counter()
         prepared = source.prepare(raw, data, progress)
         _refuse_empty(prepared, name, raw)

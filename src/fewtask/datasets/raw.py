@@ -23,13 +23,19 @@ RAW_VARIABLE = "FEWTASK_RAW"
 RETRIES = 3
 
 
-def raw_folder(source: Source, raw_dir: str | Path | None, download_dir: Path) -> Path:
-    """The folder of the data set's raw files, downloading them into `download_dir` where none is named."""
+def raw_folder(source: Source, raw_dir: str | Path | None, download_dir: Path, may_download: bool = False) -> Path:
+    """The folder of the data set's raw files; they are downloaded into `download_dir` where that was asked for."""
     named = named_folder(raw_dir)
     if named is not None:
         return locate(source, named)
     folder = download_dir / source.folder
-    if missing_files(source, folder):
+    missing = missing_files(source, folder)
+    if missing and not may_download and all(file.url for file in missing):
+        raise DataError(
+            f"'{source.name}' is not on this machine, and nothing is downloaded unasked: `fewtask data prepare "
+            f"{source.name}` fetches it from {_publisher(missing)}, or name a folder of its files with --raw-dir DIR"
+        )
+    if missing:
         download(source, folder)
     return folder
 
