@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import threading
 from pathlib import Path
 from typing import Any
 
 import pytest
 from grid_helpers import Heard, job, small, without_times
-from test_experiments_executor import kill_once
+from test_experiments_executor import killed_once
 
 from fewtask.errors import RunError
 from fewtask.experiments.ledger import Ledger
@@ -22,11 +21,9 @@ def test_ray_survives_a_killed_worker_reports_a_failure_and_gives_the_same_recor
 ) -> None:
     wanted = [job(small(method), tmp_path) for method in undisturbed]
     wrong = job(small("meta-interpolation", changes={"interpolation": {"layer": 9}}), tmp_path)
-    heard, killed = Heard(3), []
-    killer = threading.Thread(target=kill_once, args=(wanted[1], killed))
-    killer.start()
-    failures = RayExecutor(workers=2).execute([*wanted, wrong], heard)
-    killer.join()
+    heard = Heard(3)
+    with killed_once(wanted[1]) as killed:
+        failures = RayExecutor(workers=2).execute([*wanted, wrong], heard)
     assert killed
     assert [failure.job for failure in failures] == [wrong]
     assert "layer 9 does not exist" in failures[0].reason

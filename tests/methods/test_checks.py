@@ -6,11 +6,13 @@ import dataclasses
 from typing import Any
 
 import pytest
+import torch
 from tiny import FEATURES, IMAGES, tiny, toy_pool
 
 from fewtask.errors import SettingsError
 from fewtask.methods import METHODS, get_method
 from fewtask.pool import TaskPool
+from fewtask.sampler import EpisodeSampler
 
 MIX = "meta-interpolation"
 
@@ -27,8 +29,13 @@ def refused(name: str, changes: dict[str, Any], reason: str, train: TaskPool | N
 
 @pytest.mark.parametrize("name", sorted(METHODS))
 def test_every_method_accepts_ordinary_settings(name: str) -> None:
-    pool = toy_pool()
-    tiny(name).check(pool, pool)
+    pool, method = toy_pool(), tiny(name).float()
+    method.check(pool, pool)
+    # And what was accepted can be done.
+    if method.trained:
+        step = method.training_loss(method.draw(EpisodeSampler(pool, 0)))
+        assert torch.isfinite(step.loss)
+        assert step.loss.requires_grad
 
 
 @pytest.mark.parametrize("name", [MIX, "protonet-st", "metamix", "mlti", "fomaml-mlti", "fomaml-meta-interpolation"])
@@ -51,6 +58,8 @@ def test_a_class_pool_makes_as_many_tasks_as_a_set_needs() -> None:
     method = tiny(MIX, {"interpolation": {"cardinality": 5, "pairs": "matched"}})
     pool = dataclasses.replace(toy_pool(tasks=1, classes=16), is_class_pool=True)
     method.check(pool, pool)
+    drawn = torch.cat([episode.classes for episode in method.draw(EpisodeSampler(pool, 0))], dim=1)
+    assert all(len(set(classes)) == 5 * 3 for classes in drawn.tolist())
 
 
 @pytest.mark.parametrize("name", [MIX, "mlti"])

@@ -15,7 +15,7 @@ from tiny import FEATURES, IMAGES, Draws, assert_same, random_episodes, tiny, to
 from fewtask.encoders.normalisation import normalising
 from fewtask.evaluation import evaluate, prepare
 from fewtask.methods import METHODS
-from fewtask.methods.metric import accuracy, mixing_weight, prototype_logits
+from fewtask.methods.metric import mixing_weight, prototype_logits
 from fewtask.pool import Dataset
 from fewtask.protocol import draw_episodes
 from fewtask.sampler import EpisodeSampler
@@ -220,7 +220,8 @@ def test_every_method_labels_the_same_whatever_the_classes_are_called(name: str)
     order = [2, 0, 1]
     scores = method.logits(embedded[0], queries)
     torch.testing.assert_close(method.logits(embedded[0][:, order], queries), scores[..., order])
-    assert 0 <= float(accuracy(scores, episode.labels())) <= 1
+    # Scores that were all alike would pass as well.
+    assert len(torch.unique(scores.round(decimals=9))) > 3
 
 
 @pytest.mark.parametrize("name", ["metamix", "mlti"])

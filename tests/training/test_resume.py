@@ -110,8 +110,7 @@ def test_three_kills_end_with_the_same_weights_bit_for_bit(tmp_path: Path) -> No
     # The first kill comes before any checkpoint, the others between two.
     for moment in (3, 41, 77):
         process = start(killed)
-        deadline = time.monotonic() + 120
-        while time.monotonic() < deadline and process.poll() is None:
+        while process.poll() is None:
             if any(row["step"] >= moment for row in read_history(killed / "history.jsonl")):
                 break
             time.sleep(0.005)
@@ -119,20 +118,19 @@ def test_three_kills_end_with_the_same_weights_bit_for_bit(tmp_path: Path) -> No
         process.wait()
         assert not (killed / "result.json").exists(), "it was to be killed before its end"
     last = start(killed)
-    output, _ = last.communicate(timeout=240)
+    output, _ = last.communicate()
     assert last.returncode == 0, output.decode()
-    output, _ = whole.communicate(timeout=240)
+    output, _ = whole.communicate()
     assert whole.returncode == 0, output.decode()
     same_run(tmp_path / "whole", killed)
 
 
 def test_ctrl_c_saves_and_says_how_to_go_on(tmp_path: Path) -> None:
     process = start(tmp_path / "run")
-    deadline = time.monotonic() + 120
-    while time.monotonic() < deadline and not read_history(tmp_path / "run" / "history.jsonl"):
+    while process.poll() is None and not read_history(tmp_path / "run" / "history.jsonl"):
         time.sleep(0.01)
     process.send_signal(signal.SIGINT)
-    output, _ = process.communicate(timeout=120)
+    output, _ = process.communicate()
     assert process.returncode == 130
     assert b"run the same command to go on" in output.replace(b"\n", b" ")
     assert (tmp_path / "run" / "checkpoint.safetensors").exists()
