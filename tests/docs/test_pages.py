@@ -66,6 +66,14 @@ def test_pages_name_only_commands_that_exist_and_the_readme_names_them_all() -> 
     assert set(COMMANDS) - named["README.md"] <= {"demo"}, "the README shows every command; the demo is `make demo`"
 
 
+@pytest.mark.parametrize("name", ["README.md", "CONTRIBUTING.md"])
+def test_links_outside_the_site_lead_somewhere(name: str) -> None:
+    """Those between pages of docs are checked by the strict build."""
+    text = (ROOT / name).read_text(encoding="utf-8")
+    links = {link.partition("#")[0] for link in re.findall(r"\]\((?!https?:)([^)\s]+)\)", text)}
+    assert not [link for link in links if not (ROOT / link).exists()]
+
+
 def test_a_block_that_fails_is_noticed(reader: dict[str, str], tmp_path: Path) -> None:
     runner = [sys.executable, str(Path(__file__).with_name("pages.py")), "page.md"]
     shown = {
