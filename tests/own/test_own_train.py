@@ -12,6 +12,7 @@ import pytest
 from fewtask.cli import main
 from fewtask.cli.own import is_own, split_names
 from fewtask.cli.own_train import settings_among
+from fewtask.methods import METHODS
 
 TINY = ["--steps", "4", "--threads", "1", "--encoder.width=8", "--train.validation-episodes", "10"]
 TINY += ["--evaluation.episodes=10", "--shot", "1"]
@@ -138,3 +139,28 @@ def test_names_and_settings_among_the_words() -> None:
     left, settings = settings_among(words)
     assert left == ["x.csv", "--out", "a.b", "--seed", "1"]
     assert settings == ["encoder.width=8", "train.validate_every=5"]
+
+
+def test_a_method_of_a_plugin_trains_on_own_data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FEWTASK_PLUGINS", "")
+    script = tmp_path / "plain.py"
+    script.write_text(
+        "from fewtask.methods import METHODS\nfrom fewtask.methods.protonet import ProtoNet\n\n\n"
+        "class Plain(ProtoNet):\n    name = 'plain-of-a-plugin'\n\n\nMETHODS.register(Plain)\n"
+    )
+    out = tmp_path / "run"
+    argv = [
+        "train",
+        str(written(tmp_path)),
+        "--out",
+        str(out),
+        "--plugin",
+        str(script),
+        "--method",
+        "plain-of-a-plugin",
+    ]
+    try:
+        assert main([*argv, *TINY]) == 0
+    finally:
+        METHODS.pop("plain-of-a-plugin", None)
+    assert json.loads((out / "config.json").read_text())["settings"]["method"] == "plain-of-a-plugin"

@@ -11,7 +11,7 @@ import tyro
 from rich.table import Table
 
 from fewtask.bounds import listed
-from fewtask.cli.common import choose_device, make_console, parse, progress_on
+from fewtask.cli.common import PluginFiles, choose_device, make_console, parse, progress_on
 from fewtask.cli.own import Names, OwnFlags, split_names
 from fewtask.threads import settle_threads
 
@@ -50,6 +50,8 @@ class TrainOwn(OwnFlags):
     """auto, cpu, cuda, ..."""
     threads: int = 0
     """Threads to compute with; 0: all cores."""
+    plugin: PluginFiles = ()
+    """Script that registers methods, encoders, set functions or kinds of input of its own."""
 
 
 def main(argv: list[str]) -> int:
