@@ -46,6 +46,13 @@ FAULTS = (
         (METAREG,),
     ),
     Fault(
+        "the series has a step of next to nothing",
+        "training/hyper.py",
+        "else learning_rate(state.optimiser)",
+        "else 1e-9",
+        (METAREG,),
+    ),
+    Fault(
         "the schedule of theta is twice as long",
         "training/loop.py",
         "make_schedule(settings.optimizer.schedule, optimiser, settings.train.steps)",
@@ -83,8 +90,8 @@ FAULTS = (
     Fault(
         "joint training forgets lambda",
         "training/loop.py",
-        "[*theta, *lam] if method.joint else theta, create_graph",
-        "theta, create_graph",
+        "_apply(state.hyper_optimiser, state.hyper_schedule, lam, slopes[len(theta) :])",
+        "pass",
         (JOINT,),
     ),
     Fault(
