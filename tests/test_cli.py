@@ -122,7 +122,11 @@ def test_the_preset_and_the_method_are_found_among_the_flags(
     assert (choice.preset, choice.method, choice.rest) == (preset, method, rest)
 
 
-def test_no_run_shows_the_ledger_and_runs_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_no_run_shows_the_ledger_and_runs_nothing(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Away from the checkout, whose declared experiments have these runs.
+    monkeypatch.chdir(tmp_path)
     ledger = tmp_path / "ledger"
     argv = ["compare", "rainbow-digits", "--methods", "protonet", "--seeds", "2", "--no-run", "--ledger", str(ledger)]
     assert main(argv) == 0

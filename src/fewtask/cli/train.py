@@ -113,6 +113,7 @@ def tell_cost(settings: RunSettings, input_shape: tuple[int, ...], device: str, 
 def train(command: Train, preset: str) -> int:
     from fewtask.cli.tables import result_table
     from fewtask.datasets.cache import load_dataset
+    from fewtask.protocol import check_episodes
     from fewtask.run import execute
     from fewtask.training.tensorboard import tensorboard_log
 
@@ -129,6 +130,8 @@ def train(command: Train, preset: str) -> int:
         progress=progress_on(make_console(stderr=True)),
     )
     if command.dry_run or not (out / "result.json").exists():
+        # Before the cost, which takes a second: what cannot be done costs nothing.
+        check_episodes(settings, dataset.pools(settings.data, settings.episode.way), command.test)
         tell_cost(settings, dataset.input_shape, device, make_console(stderr=not command.dry_run))
     if command.dry_run:
         return 0
