@@ -10,7 +10,10 @@ from sklearn.linear_model import LogisticRegression
 from fewtask.methods.logistic import regress
 
 
-@pytest.mark.parametrize(("width", "classes", "counts"), [(3, 2, (4, 7)), (60, 3, (5, 5, 5)), (8, 4, (1, 2, 3, 9))])
+@pytest.mark.parametrize(
+    ("width", "classes", "counts"),
+    [(3, 2, (4, 7)), (60, 3, (5, 5, 5)), (8, 4, (1, 2, 3, 9)), (90, 5, (20, 20, 20, 20, 15))],
+)
 def test_log_probabilities_are_scikit_learn_s(width: int, classes: int, counts: tuple[int, ...]) -> None:
     rng = np.random.default_rng(width)
     labels = np.repeat(np.arange(classes), counts)
@@ -18,7 +21,7 @@ def test_log_probabilities_are_scikit_learn_s(width: int, classes: int, counts: 
     query = rng.normal(size=(9, width))
     wanted = LogisticRegression(tol=1e-10, max_iter=20_000).fit(support, labels).predict_log_proba(query)
     found = regress(torch.from_numpy(support), torch.from_numpy(labels), classes, torch.from_numpy(query))
-    np.testing.assert_allclose(found.numpy(), wanted, atol=2e-5)
+    np.testing.assert_allclose(found.numpy(), wanted, rtol=1e-5, atol=2e-5)
 
 
 def test_rows_far_apart_and_rows_that_are_all_alike() -> None:

@@ -14,7 +14,17 @@ from fewtask.cli.own import is_own, split_names
 from fewtask.cli.own_train import settings_among
 from fewtask.methods import METHODS
 
-TINY = ["--steps", "4", "--threads", "1", "--encoder.width=8", "--train.validation-episodes", "10"]
+TINY = [
+    "--method",
+    "protonet",
+    "--steps",
+    "4",
+    "--threads",
+    "1",
+    "--encoder.width=8",
+    "--train.validation-episodes",
+    "10",
+]
 TINY += ["--evaluation.episodes=10", "--shot", "1"]
 
 

@@ -6,6 +6,7 @@ three times. Set functions are small: where there are few tasks a large one lear
 
 from __future__ import annotations
 
+import dataclasses
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -14,13 +15,14 @@ from typing import Any
 from fewtask.errors import unknown
 from fewtask.methods import get_method
 from fewtask.pool import TaskPool
-from fewtask.settings import RunSettings, update
+from fewtask.settings import DataSettings, RunSettings, update
 
 NEVER = 1_000_000_000
 """Steps between two updates of a λ that stays as it is."""
 PERIOD = 20
 """Steps between two updates of a λ that learns: the same on every rung, so that a longer run continues a shorter."""
 DECAY, WEAK_DECAY = 0.1, 0.01
+AVERAGE = 0.999
 LOG_EVERY, CHECKPOINT_EVERY = 10, 100
 
 
@@ -97,17 +99,15 @@ def shares_labels(pool: TaskPool) -> bool:
 def candidate_settings(base: RunSettings, candidate: Candidate, steps: int) -> RunSettings:
     """Settings of a run of so many steps; nothing in them but that number depends on it, so that runs can grow."""
     settings = update(base, {"method": candidate.method, **candidate.changes})
+    # The tasks are as they were dealt: whatever chose their rows has done so.
+    settings = dataclasses.replace(settings, data=DataSettings(seed=base.data.seed))
     return update(
         settings,
         {
-            "data": {
-                "train_classes": None, "validation_classes": None, "train_tasks": None, "train_rows": None,
-                "train_on_validation": False, "halve_validation": False,
-            },
             "optimizer": {"schedule": "constant"},
             "hyper": {"schedule": "constant", "period": PERIOD} | candidate.changes.get("hyper", {}),
             "train": {
-                "steps": steps, "average": base.train.average or 0.999, "validate_every": NEVER,
+                "steps": steps, "average": base.train.average or AVERAGE, "validate_every": NEVER,
                 "validation_episodes": 1, "log_every": LOG_EVERY, "checkpoint_every": CHECKPOINT_EVERY,
             },
         },

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import dataclasses
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -24,7 +25,7 @@ from fewtask.auto.halving import Budget, Outcome, Say, halve, outcome, time_spen
 from fewtask.auto.leaderboard import as_csv, lines
 from fewtask.auto.options import AutoSettings
 from fewtask.auto.refit import fold_runs, refit
-from fewtask.auto.scores import Standing, choose
+from fewtask.auto.scores import Standing, choose, ranked
 from fewtask.auto.stored import write_dataset
 from fewtask.auto.sureness import HeldOutShot, calibration_of, held_out_shots
 from fewtask.errors import RunError
@@ -46,6 +47,7 @@ class Chosen:
     """Who predicts, and why.
 
     members:  methods that vote. settings: those of the refit. held_out: the winner's folds on their held-out tasks.
+    floors:   the same of the best centroid and of logistic regression, by the name of their method.
     """
 
     members: tuple[Method, ...]
@@ -55,6 +57,7 @@ class Chosen:
     outcome: Outcome
     calibration: Calibration
     held_out: tuple[HeldOutShot, ...]
+    floors: Mapping[str, tuple[HeldOutShot, ...]]
     record: dict[str, Any]
 
     @property
@@ -142,6 +145,10 @@ def finish(
     runs = fold_runs(search, winner)
     shots = tuple(held_out_shots(runs, options.episodes))
     calibration = calibration_of(shots)
+    floors = {}
+    for one in ranked([one for one in found.standings if one.candidate.floor]):
+        if one.candidate.method not in floors:
+            floors[one.candidate.method] = tuple(held_out_shots(fold_runs(search, one), options.episodes))
     # Untrained methods are the same in every fold.
     ensemble = "refit" if winner.candidate.floor else options.ensemble
     members = [] if ensemble == "folds" else [result.method]
@@ -150,7 +157,9 @@ def finish(
     about = vote_file(ensemble, winner, verdict, runs, calibration, shots)
     write_json(search.folder / VOTE, {"minutes": options.minutes, **about})
     remove_losers(search, runs)
-    return Chosen(tuple(members), result.method.settings, winner, verdict, found, calibration, shots, result.record)
+    return Chosen(
+        tuple(members), result.method.settings, winner, verdict, found, calibration, shots, floors, result.record
+    )
 
 
 def vote_file(

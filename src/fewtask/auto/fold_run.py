@@ -194,9 +194,6 @@ class Batch:
         return sum(run.steps for run in self.runs)
 
     def work(self, on_step: Callable[[int], None] | None = None) -> None:
-        from fewtask.threads import settle_threads
-
-        settle_threads(1)
         done = 0
         for run in self.runs:
             before = done

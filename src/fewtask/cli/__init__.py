@@ -17,7 +17,7 @@ COMMANDS = {
     "predict": "label the rows of a new task from a few labelled ones, with a model trained on your own data",
     "evaluate": "evaluate a saved run on its test tasks",
     "compare": "compare methods, or variants of Meta-Interpolation, on a preset in one table",
-    "tune": "choose settings of methods on meta-validation from a declared grid",
+    "tune": "choose a method by cross-validation over tasks, or settings from a declared grid",
     "reproduce": "make a table or figure of the paper, running what is missing",
     "report": "make a web page, and a page of results, from the ledger of finished runs",
     "explain": "draw how a learned set function mixes two tasks",

@@ -20,7 +20,9 @@ if TYPE_CHECKING:
 
 DESCRIPTION = """Train on your own data and save a model that `fewtask predict` uses. DATA is a table (CSV, TSV,
 Parquet), an .npz file with X, y and groups, or a folder of pictures or sounds as task/class/file or class/file. Where
-no flag says what a column is for, it is looked for and said. Encoder, sizes and steps are chosen from the data and
+no flag says what a column is for, it is looked for and said. Unless --method names one, methods are compared by
+cross-validation over your tasks for ten minutes, and the best is trained on all of them; interrupted, the same command
+goes on. Encoder, sizes and steps are chosen from the data and
 printed; any setting of a run can be given as --GROUP.KEY=VALUE, for instance --encoder.width=64."""
 
 
@@ -30,8 +32,13 @@ class TrainOwn(OwnFlags):
 
     data: Annotated[Path, tyro.conf.Positional]
     """A table, an .npz file or a folder."""
-    method: str = "protonet"
-    """What to train (fewtask list methods)."""
+    method: str = "auto"
+    """auto: whatever wins on held-out tasks within --minutes, trained on all tasks; or a method by its name (fewtask
+    list methods)."""
+    minutes: float = 10.0
+    """Time for method auto, everything included."""
+    workers: int = 0
+    """Processes of method auto that train at once; 0: one a core."""
     seed: int = 0
     """Seed of everything."""
     out: Path | None = None
@@ -78,10 +85,12 @@ def settings_among(argv: list[str]) -> tuple[list[str], list[str]]:
 def train_own(command: TrainOwn, assignments: list[str]) -> int:
     from fewtask.changes import parse_changes
     from fewtask.learner import MetaLearner
+    from fewtask.learner.training import AUTO
     from fewtask.methods import get_method
     from fewtask.own.reading import read_own
 
-    get_method(command.method)
+    if command.method != AUTO:
+        get_method(command.method)
     changes = parse_changes(assignments)
     settle_threads(command.threads)
     device = choose_device(command.device)
@@ -94,6 +103,8 @@ def train_own(command: TrainOwn, assignments: list[str]) -> int:
         steps=command.steps,
         settings=changes,
         validation=validation or None,
+        minutes=command.minutes,
+        n_jobs=command.workers,
         random_state=command.seed,
         device=device,
         verbose=True,

@@ -1,10 +1,12 @@
-"""fewtask tune PRESET|EXPERIMENT: settings chosen on meta-validation, and a preset that holds them."""
+"""fewtask tune EXPERIMENT, or tune PRESET --grid FILE: settings chosen on meta-validation, and a preset of them.
+
+Without a grid `fewtask tune DATA` is cross-validation over tasks: see cross_validation.py."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -12,6 +14,7 @@ import tyro
 from rich.console import Console
 from rich.table import Table
 
+from fewtask.cli import cross_validation
 from fewtask.cli.common import make_console, parse
 from fewtask.cli.grids import GridFlags, asked_changes, fill_ledger, names, open_ledger, relative, say_failures
 from fewtask.errors import SettingsError
@@ -42,7 +45,20 @@ class Tune(GridFlags):
     test: tyro.conf.Suppress[bool] = False
 
 
+def asks_for_grid(argv: list[str]) -> bool:
+    """Whether settings are to be chosen from a grid: of an experiment, or by a flag that only grids have."""
+    from fewtask.experiments.declared import experiment_folder
+
+    known = {field.name for field in fields(Tune)} - {field.name for field in fields(cross_validation.CrossValidate)}
+    flags = {"set", *(name.replace("_", "-") for name in known if name != "name")}
+    words = [word.lstrip("-").partition("=")[0].removeprefix("no-") for word in argv if word.startswith("--")]
+    named = [word for word in argv[:1] if not word.startswith("-")]
+    return any(word in flags for word in words) or any(experiment_folder(name) is not None for name in named)
+
+
 def main(argv: list[str]) -> int:
+    if not asks_for_grid(argv):
+        return cross_validation.main(argv)
     command = parse(Tune, argv, "fewtask tune", DESCRIPTION)
     from fewtask.changes import flat
     from fewtask.experiments.declared import experiment_folder

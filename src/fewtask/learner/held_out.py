@@ -142,12 +142,12 @@ def assess(
             if pools.test is not None
             else cross_fitted(found.log_probabilities, plan.tasks)
         )
-        rows.append(_line(plan.shot, name, ours))
+        rows.append(line_of(plan.shot, name, ours))
         if untrained is not None:
             found = judge_episodes((untrained,), held_out, plan)
-            rows.append(_line(plan.shot, CENTROID, cross_fitted(found.log_probabilities, plan.tasks)))
+            rows.append(line_of(plan.shot, CENTROID, cross_fitted(found.log_probabilities, plan.tasks)))
         if baselines:
-            rows.append(_line(plan.shot, LOGISTIC, logistic_episodes(held_out, plan, progress)))
+            rows.append(line_of(plan.shot, LOGISTIC, logistic_episodes(held_out, plan, progress)))
     names = held_out.class_names if held_out.is_class_pool else [task.name for task in held_out.tasks]
     return HeldOut(tuple(rows), calibration, tuple(names), held_out_way(held_out))
 
@@ -197,7 +197,7 @@ def _centroid(like: Method, pools: Pools) -> Method:
     return method.eval()
 
 
-def _line(shot: int, method: str, log_probabilities: np.ndarray) -> Line:
+def line_of(shot: int, method: str, log_probabilities: np.ndarray) -> Line:
     right, area = accuracies(log_probabilities), areas(log_probabilities)
     error = calibration_error(log_probabilities)
     return Line(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -17,15 +18,14 @@ from fewtask.files import write_text
 from fewtask.learner.adapted import AdaptedClassifier
 from fewtask.learner.card import own_card
 from fewtask.learner.defaults import own_settings, said
-from fewtask.learner.estimate import estimate
 from fewtask.learner.examples import write_example
-from fewtask.learner.held_out import EPISODES, HeldOut, assess, write_held_out
+from fewtask.learner.held_out import EPISODES, write_held_out
 from fewtask.learner.inputs import as_array, own_data
 from fewtask.learner.model import FILE, Model
 from fewtask.learner.scoring import episode_accuracy
+from fewtask.learner.training import AUTO, INSTEAD, Trained, auto_options, too_few_tasks, train_automatically, train_one
 from fewtask.own import OwnData
 from fewtask.pool import Dataset
-from fewtask.run import execute
 from fewtask.settings import RunSettings
 
 
@@ -34,7 +34,7 @@ class MetaLearner(BaseEstimator):
 
     Parameters
     ----------
-    method: name of a method (`fewtask list methods`).
+    method: name of a method (`fewtask list methods`), or "auto": whatever wins on held-out tasks, trained on all.
     features: what X holds where it is not numbers: "molecules" (SMILES), "text", "images" or "sound" (paths).
     encoder: name of an encoder, a network of one's own (`nn.Module`; the children of an `nn.Sequential` are layers,
         between which `settings={"interpolation": {"layer": 2}}` cuts), or None: what suits the input.
@@ -43,6 +43,8 @@ class MetaLearner(BaseEstimator):
     settings: all other settings by group, {"optimizer": {"lr": 3e-4}}.
     validation: names of the tasks (in a class pool: classes) to choose weights on; None: a quarter is set aside.
     episodes: of held-out tasks, by which it is calibrated and assessed with 1, 2, 5, 10 and 20 examples.
+    minutes, auto, n_jobs: of method "auto": its time (None: no limit), further options by name (`AutoSettings`), and
+        how many processes train at once (0: one a core; more than 1 needs `if __name__ == "__main__"` in scripts).
     random_state: seed of everything.
     device: "cpu", "cuda", ...
     verbose: prints what was decided, the memory and time it will take, and a progress bar.
@@ -64,6 +66,9 @@ class MetaLearner(BaseEstimator):
         settings: Mapping[str, Any] | None = None,
         validation: Sequence[str] | None = None,
         episodes: int = EPISODES,
+        minutes: float | None = 10.0,
+        auto: Mapping[str, Any] | None = None,
+        n_jobs: int = 1,
         random_state: int = 0,
         device: str = "cpu",
         verbose: bool = False,
@@ -76,6 +81,9 @@ class MetaLearner(BaseEstimator):
         self.settings = settings
         self.validation = validation
         self.episodes = episodes
+        self.minutes = minutes
+        self.auto = auto
+        self.n_jobs = n_jobs
         self.random_state = random_state
         self.device = device
         self.verbose = verbose
@@ -93,24 +101,17 @@ class MetaLearner(BaseEstimator):
         dataset = own.dataset(validation, test, self.random_state, progress)
         own_network = self.encoder if isinstance(self.encoder, nn.Module) else None
         with own_encoder(own_network):
-            self.settings_ = own_settings(dataset, own.featuriser.kind, self.method, self.random_state, self.changes())
-            self._say(*dataset.notes, said(self.settings_, len(dataset.train.rows)))
-            if out is None or not (out / "result.json").exists():
-                self._say(str(estimate(self.settings_, dataset)))
-            result = execute(
-                self.settings_, dataset, out, device=self.device, show_progress=None if self.verbose else False
-            )
-            self.held_out_: HeldOut = self._assess((result.method,), dataset, progress)
-        self._say(self.held_out_.verdict(self.method, self.settings_.episode.shot))
-        self.notes_ = dataset.notes
-        self.record_, self.history_ = result.record, result.history
+            trained = self._train(own, dataset, out, progress)
+        self.settings_, self.held_out_ = trained.settings, trained.held_out
+        self.notes_, self.record_, self.history_ = trained.notes, trained.record, trained.history
+        self._say(self.held_out_.verdict(self.settings_.method, self.settings_.episode.shot))
         self.model_ = Model(
-            (result.method,),
+            trained.members,
             own.featuriser,
             dataset.train.scale,
             tuple(dataset.input_shape),
             self.held_out_.calibration,
-            about(dataset, self.settings_),
+            about(dataset, self.settings_) | {"notes": list(self.notes_)},
         )
         self.n_features_in_ = dataset.input_shape[-1]
         self.example_ = (own, dataset)
@@ -118,10 +119,26 @@ class MetaLearner(BaseEstimator):
             self.save(out)
         return self
 
-    def _assess(self, members: Any, dataset: Dataset, progress: Progress) -> HeldOut:
-        pools = dataset.pools(self.settings_.data, self.settings_.episode.way).to(self.device)
-        seed = self.settings_.evaluation.seed
-        return assess(members, pools, name=self.method, seed=seed, episodes=self.episodes, progress=progress)
+    def _train(self, own: OwnData, dataset: Dataset, out: Path | None, progress: Progress) -> Trained:
+        method = INSTEAD if self.method == AUTO else self.method
+        settings = own_settings(dataset, own.featuriser.kind, method, self.random_state, self.changes())
+        self._say(*dataset.notes)
+        show = None if self.verbose else False
+        if self.method == AUTO:
+            options = auto_options(self.minutes, self.steps, self.auto)
+            why = too_few_tasks(dataset, settings, options.folds)
+            if why is None:
+                return train_automatically(
+                    dataset, settings, out, options,
+                    workers=self.n_jobs, device=self.device, say=self._say, show_progress=show,
+                )  # fmt: skip
+            dataset = dataclasses.replace(dataset, notes=(*dataset.notes, f"{INSTEAD} is trained: {why}"))
+            self._say(dataset.notes[-1])
+        self._say(said(settings, len(dataset.train.rows)))
+        return train_one(
+            dataset, settings, out,
+            device=self.device, episodes=self.episodes, say=self._say, show_progress=show, progress=progress,
+        )  # fmt: skip
 
     def changes(self) -> dict[str, Any]:
         """The parameters as changes of settings."""
@@ -210,4 +227,4 @@ def about(dataset: Dataset, settings: RunSettings) -> dict[str, Any]:
 
 
 def _is_ours(folder: Path) -> bool:
-    return (folder / FILE).exists() or (folder / "config.json").exists()
+    return any((folder / name).exists() for name in (FILE, "config.json", "auto.json"))

@@ -5,7 +5,7 @@ It is the floor for everything that is trained, and what is given back where not
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
@@ -16,6 +16,8 @@ from fewtask.methods.base import Method
 ROUNDS = 100
 """Newton's method needs about ten."""
 EXACT = 1e-12
+MANY = 256
+"""Weights beyond which second derivatives cost more than they save."""
 
 
 class Logistic(Method):
@@ -50,16 +52,40 @@ def regress(support: Tensor, labels: Tensor, classes: int, query: Tensor) -> Ten
     """
     axes = torch.linalg.svd(support.double(), full_matrices=False).Vh
     rows, asked = (_with_one(x.double() @ axes.T) for x in (support, query))
-    weights = _newton(rows, torch.nn.functional.one_hot(labels, classes).double())
+    wanted = torch.nn.functional.one_hot(labels, classes).double()
+    weights = (_newton if rows.shape[1] * classes <= MANY else _descend)(rows, wanted)
     return torch.log_softmax(asked @ weights.T, dim=-1).to(query.dtype)
+
+
+def _penalty(rows: Tensor, classes: int) -> Tensor:
+    """[r + 1], none on the bias; of two classes scikit-learn penalises the difference of the weights: half as much."""
+    penalty = rows.new_full((rows.shape[1],), 2.0 if classes == 2 else 1.0)
+    penalty[-1] = 0.0
+    return penalty
+
+
+def _descend(rows: Tensor, wanted: Tensor) -> Tensor:
+    """As `_newton`, by first derivatives."""
+    from scipy.optimize import minimize
+
+    K, penalty = wanted.shape[1], _penalty(rows, wanted.shape[1])
+
+    def loss(flat: Any) -> tuple[float, Any]:
+        w = torch.from_numpy(flat).to(rows).view(K, -1)
+        scores = torch.log_softmax(rows @ w.T, dim=-1)
+        slope = (scores.exp() - wanted).T @ rows + penalty * w
+        value = (penalty * w**2).sum() / 2 - (wanted * scores).sum()
+        return float(value), slope.flatten().cpu().numpy()
+
+    start = torch.zeros(wanted.shape[1] * rows.shape[1], dtype=torch.float64).numpy()
+    found = minimize(loss, start, jac=True, method="L-BFGS-B", options={"maxiter": 1000, "ftol": 1e-14, "gtol": 1e-8})
+    return torch.from_numpy(found.x).to(rows).view(K, -1)
 
 
 def _newton(rows: Tensor, wanted: Tensor) -> Tensor:
     """The weights [K, r + 1] with the least loss on rows [S, r + 1], of which the last number is 1."""
     K, width = wanted.shape[1], rows.shape[1]
-    # Of two classes scikit-learn penalises the difference of their weights, which is half as much.
-    penalty = rows.new_full((width,), 2.0 if K == 2 else 1.0)
-    penalty[-1] = 0.0
+    penalty = _penalty(rows, K)
     # Biases may all grow alike without changing anything: that direction is closed, so that there is one solution.
     closed = torch.zeros(K, width, dtype=rows.dtype, device=rows.device)
     closed[:, -1] = 1.0

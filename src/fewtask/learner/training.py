@@ -1,0 +1,115 @@
+"""From own tasks to trained members: the method that the user named, or what cross-validation over tasks chooses."""
+
+from __future__ import annotations
+
+import dataclasses
+import tempfile
+from collections.abc import Callable, Mapping
+from contextlib import nullcontext
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from fewtask.auto import AutoSettings, Chosen, choose_for
+from fewtask.auto.calibration import cross_fitted
+from fewtask.auto.folds import available, fold_count, units
+from fewtask.datasets.base import Progress
+from fewtask.errors import TaskError
+from fewtask.learner.estimate import estimate
+from fewtask.learner.held_out import CENTROID, LOGISTIC, HeldOut, assess, line_of
+from fewtask.methods import Method
+from fewtask.pool import Dataset
+from fewtask.run import execute
+from fewtask.settings import RunSettings
+
+AUTO, INSTEAD = "auto", "protonet"
+NAMES = {"centroid": CENTROID, "logistic": LOGISTIC}
+Say = Callable[[str], None]
+
+
+@dataclass(frozen=True, eq=False)
+class Trained:
+    """Members that vote, the settings of the first, and what is known of them."""
+
+    members: tuple[Method, ...]
+    settings: RunSettings
+    held_out: HeldOut
+    record: dict[str, Any]
+    history: list[dict[str, Any]]
+    notes: tuple[str, ...]
+
+
+def train_one(
+    dataset: Dataset,
+    settings: RunSettings,
+    out: Path | None,
+    *,
+    device: str,
+    episodes: int,
+    say: Say,
+    show_progress: bool | None,
+    progress: Progress,
+) -> Trained:
+    """The method of the settings, its weights chosen on validation tasks."""
+    if out is None or not (out / "result.json").exists():
+        say(str(estimate(settings, dataset)))
+    result = execute(settings, dataset, out, device=device, show_progress=show_progress)
+    pools = dataset.pools(settings.data, settings.episode.way).to(device)
+    held_out = assess(
+        (result.method,), pools, name=settings.method, seed=settings.evaluation.seed, episodes=episodes,
+        progress=progress,
+    )  # fmt: skip
+    return Trained((result.method,), settings, held_out, result.record, result.history, dataset.notes)
+
+
+def too_few_tasks(dataset: Dataset, settings: RunSettings, folds: int) -> str | None:
+    """Why tasks cannot be held out in turn; None where they can."""
+    try:
+        fold_count(available(dataset, settings.data, settings.episode.way), folds, settings.episode.way)
+    except TaskError as error:
+        return str(error)
+    return None
+
+
+def train_automatically(
+    dataset: Dataset,
+    base: RunSettings,
+    out: Path | None,
+    options: AutoSettings,
+    *,
+    workers: int,
+    device: str,
+    say: Say,
+    show_progress: bool | None,
+) -> Trained:
+    """Whatever wins on held-out tasks, trained on all of them; `base` gives encoder and sizes."""
+    place = tempfile.TemporaryDirectory(prefix="fewtask-auto-") if out is None else nullcontext(str(out))
+    with place as name:
+        chosen = choose_for(
+            dataset, base, Path(name), options, workers=workers, device=device, say=say, show_progress=show_progress
+        )
+    notes = (*dataset.notes, chosen.verdict)
+    names = units(available(dataset, base.data, base.episode.way))
+    return Trained(chosen.members, chosen.settings, held_out_of(chosen, names), chosen.record, [], notes)
+
+
+def held_out_of(chosen: Chosen, names: list[str]) -> HeldOut:
+    """The folds' models on the tasks that they had not seen, beside untrained methods on the same episodes."""
+    rows = []
+    for place, one in enumerate(chosen.held_out):
+        rows.append(line_of(one.shot, chosen.settings.method, cross_fitted(one.log_probabilities, one.tasks)))
+        for method, shots in chosen.floors.items():
+            if method != chosen.settings.method:
+                found = shots[place].log_probabilities
+                if method == "centroid":
+                    found = cross_fitted(found, shots[place].tasks)
+                rows.append(line_of(one.shot, NAMES[method], found))
+    return HeldOut(tuple(rows), chosen.calibration, tuple(names), chosen.settings.episode.way)
+
+
+def auto_options(minutes: float | None, steps: int | None, more: Mapping[str, Any] | None) -> AutoSettings:
+    """Options from a learner's parameters; `steps` is the length of the longest runs."""
+    options = AutoSettings(minutes=minutes)
+    if steps is not None:
+        options = dataclasses.replace(options, most_steps=steps, first_steps=min(options.first_steps, steps))
+    return dataclasses.replace(options, **(more or {}))
