@@ -33,6 +33,7 @@ from fewtask.files import read_json, write_json, write_text
 from fewtask.locks import alone
 from fewtask.methods import Method
 from fewtask.pool import Dataset
+from fewtask.protocol import draw_episodes
 from fewtask.settings import RunSettings, to_dict
 from fewtask.threads import usable_cores
 from fewtask.workers import Executor, InlineExecutor, LocalExecutor
@@ -106,6 +107,10 @@ def start(dataset: Dataset, base: RunSettings, out: Path, options: AutoSettings,
     """The folder with the tasks and what was asked, or the one that is there, if it is of the same search."""
     pool = available(dataset, base.data, base.episode.way)
     folds = fold_count(pool, options.folds, base.episode.way)
+    # Episodes that the tasks cannot give are refused before anything is trained: one of each task is tried.
+    e = base.episode
+    for query in (e.query, base.evaluation.query):
+        draw_episodes(pool, len(pool.tasks), e.way, e.shot, query, seed=0)
     asked = {key: value for key, value in dataclasses.asdict(options).items() if key not in NOT_ASKED}
     asked |= {"base": to_dict(base), "tasks": pool.digest(), "candidates": list(options.candidates)}
     if (out / "auto.json").exists():

@@ -15,6 +15,7 @@ import numpy as np
 from fewtask.auto.candidates import Candidate
 from fewtask.auto.fold_run import FoldRun, Search
 from fewtask.auto.options import Rule
+from fewtask.errors import TaskError
 
 
 @dataclass(frozen=True)
@@ -113,6 +114,8 @@ def choose(standings: Sequence[Standing], rule: Rule, margin: float) -> tuple[St
     """
     floors = ranked([one for one in standings if one.candidate.floor])
     trained = ranked([one for one in standings if not one.candidate.floor])
+    if not floors:
+        raise TaskError("nothing could be scored on held-out tasks, not even untrained methods: give it more minutes")
     if not trained:
         return floors[0], "no trained candidate could be scored in the time: nothing is trained"
     winner = best = trained[0]
