@@ -13,9 +13,9 @@ import numpy as np
 
 from fewtask.errors import DataError, unknown
 from fewtask.pool import SPLITS
+from fewtask.tasks import ASIDE
 
 NOWHERE, TRAIN, VALIDATION, TEST = -1, 0, 1, 2
-VALIDATION_SHARE = 0.25
 LEAST_ROWS = 2
 """Of a class: one to show and one to ask about."""
 MOST_LISTED = 5
@@ -133,7 +133,7 @@ def _check_names(names: Sequence[str], validation: Sequence[str], test: Sequence
 def _set_aside(names: Sequence[str], kind: str, seed: int) -> list[str]:
     """A quarter of the tasks, or of the classes and then at least 2 of them; none where too few would be left."""
     least = 2 if kind == "class" else 1
-    count = max(least, round(VALIDATION_SHARE * len(names)))
+    count = max(least, round(ASIDE * len(names)))
     if len(names) - count < least:
         return []
     chosen = np.random.default_rng([seed, len(names)]).permutation(len(names))[:count]

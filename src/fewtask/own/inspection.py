@@ -106,7 +106,7 @@ def inspect(own: OwnData, seed: int = 0, progress: Progress = quiet) -> Inspecti
 
 def task_lines(features: np.ndarray, rows: np.ndarray, labels: np.ndarray, tasks: np.ndarray | None) -> list[TaskLine]:
     """features [G, ...]; rows [M] of them, labels [M] and tasks [M] of the examples."""
-    # Equal rows have equal bytes; 64 bits of hash confuse two others of a million rows once in ten million times.
+    # Equal rows have equal bytes; 64 bits of hash confuse two of a million rows less than once in ten million times.
     prints = np.array([hash(row.tobytes()) for row in np.ascontiguousarray(features)], dtype=np.int64)[rows]
     members: dict[str, dict[str, np.ndarray]] = {}
     for task, label, own in Groups.of(labels, tasks).members():
