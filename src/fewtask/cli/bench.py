@@ -6,6 +6,7 @@ import json
 from dataclasses import dataclass
 from pathlib import Path
 
+from rich.console import Console
 from rich.table import Table
 
 from fewtask.cli.common import make_console, parse
@@ -28,6 +29,8 @@ class Bench:
     """Time to share between the measurements; each makes at least one round."""
     full: bool = False
     """Also measure hyper-updates at the sizes of image data sets: several minutes more."""
+    estimators: bool = False
+    """Only compare hypergradient estimators with the exact hypergradient of a small problem: half a minute."""
     small: bool = False
     """Everything at a tiny size, to see that it works."""
 
@@ -43,15 +46,14 @@ def main(argv: list[str]) -> int:
         get_size(name)
     settle_threads(1)
     console, notes = make_console(), make_console(stderr=True)
+    if command.estimators:
+        return compare_estimators(command, console)
     results = run(
         command.sizes, command.seconds, command.full, lambda text: notes.print(text, style="dim"), command.small
     )
     console.print(machine())
     for title, head, lines in tables(results):
-        table = Table(*head, title=title, title_justify="left")
-        for line in lines:
-            table.add_row(*line)
-        console.print(table)
+        print_table(console, title, head, lines)
     page = command.markdown
     if command.out is not None:
         command.out.mkdir(parents=True, exist_ok=True)
@@ -63,3 +65,23 @@ def main(argv: list[str]) -> int:
         page.write_text(markdown(results, picture.name), encoding="utf-8")
         console.print(f"written: {page}, {picture}")
     return 0
+
+
+def compare_estimators(command: Bench, console: Console) -> int:
+    from fewtask.bench.estimators import TRIALS, estimators_table, study
+
+    notes = make_console(stderr=True)
+    notes.print("a small problem, its Hessian column by column, and every estimator on it", style="dim")
+    results = study(TRIALS[::4] if command.small else TRIALS)
+    print_table(console, *estimators_table(results))
+    if command.out is not None:
+        command.out.mkdir(parents=True, exist_ok=True)
+        (command.out / "estimators.json").write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
+    return 0
+
+
+def print_table(console: Console, title: str, head: list[str], lines: list[list[str]]) -> None:
+    table = Table(*head, title=title, title_justify="left")
+    for line in lines:
+        table.add_row(*line)
+    console.print(table)
