@@ -1,7 +1,7 @@
-"""python benchmarks/hyper_update.py [SIZE]: one hyper-update by first derivatives at the size of a preset.
+"""python benchmarks/hyper_update.py [SIZE]: one hyper-update at the size of a preset.
 
-Memory is what the process held at most, seconds are processor time with one thread. Beside it, at the size of
-CIFAR-100-FS with one episode, how near its products come to exact ones in float32.
+Memory is what the process held at most, seconds are processor time with one thread. For first derivatives also, at the
+size of CIFAR-100-FS with one episode, how near their products come to exact ones in float32.
 """
 
 from __future__ import annotations
@@ -47,10 +47,12 @@ def nearness(terms: int) -> float:
     return float(one @ other / (one.norm() * other.norm()))
 
 
-def update(name: str, terms: int) -> tuple[float, float, float]:
+def update(name: str, estimator: str, terms: int, pieces: int) -> tuple[float, float, float]:
     """Seconds of a step and of a step with its update, and gigabytes at most."""
     size = get_size(name)
-    state = state_of(size, size.pool(), hyper={"estimator": "finite-difference", "terms": terms, "period": 2})
+    if pieces > 1:
+        size = size.changed(train={"pieces": pieces}, model={"normalisation": "episode"})
+    state = state_of(size, size.pool(), hyper={"estimator": estimator, "terms": terms, "period": 2})
     times = []
     for _ in range(2):
         started = time.process_time()
@@ -62,15 +64,19 @@ def update(name: str, terms: int) -> tuple[float, float, float]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("size", nargs="?", default="mini-imagenet-s")
+    parser.add_argument("--estimator", default="finite-difference")
     parser.add_argument("--terms", type=int, default=0)
+    parser.add_argument("--pieces", type=int, default=1, help="parts of the batch, with BatchNorm by episode")
     options = parser.parse_args()
     settle_threads(1)
-    step, whole, memory = update(options.size, options.terms)
+    step, whole, memory = update(options.size, options.estimator, options.terms, options.pieces)
     print(
-        f"{get_size(options.size).title}, finite-difference, q = {options.terms}: a step {step:.1f} s, with its "
-        f"hyper-update {whole:.1f} s, {memory:.2f} GB",
+        f"{get_size(options.size).title}, {options.estimator}, q = {options.terms}, {options.pieces} pieces: a step "
+        f"{step:.1f} s, with its hyper-update {whole:.1f} s, {memory:.2f} GB",
         flush=True,
     )
+    if options.estimator != "finite-difference":
+        return
     for terms in (0, 5):
         print(f"cosine of the indirect part to that by second derivatives, q = {terms}: {nearness(terms):.5f}")
 
