@@ -12,8 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from fewtask.errors import DataError, unknown
-from fewtask.pool import SPLITS
-from fewtask.tasks import ASIDE
+from fewtask.pool import ASIDE, SPLITS
 
 NOWHERE, TRAIN, VALIDATION, TEST = -1, 0, 1, 2
 LEAST_ROWS = 2
