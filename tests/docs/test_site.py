@@ -11,6 +11,8 @@ import pytest
 import yaml
 from pages import ROOT
 
+import fewtask
+
 
 class _Settings(yaml.SafeLoader):
     """mkdocs.yml without the tags that name Python objects."""
@@ -52,6 +54,8 @@ def test_the_strict_build_has_every_page_of_docs(site: Path) -> None:
 def test_the_reference_is_made_from_docstrings(site: Path) -> None:
     text = (site / "api" / "index.html").read_text(encoding="utf-8")
     assert "Inner and outer parameters" in text
+    for name in set(fewtask.__all__) - {"__version__"}:
+        assert re.search(rf'id="fewtask\.[\w.]*\b{name}"', text), f"docs/api.md lacks {name}"
 
 
 def test_nothing_is_loaded_from_elsewhere(site: Path) -> None:
