@@ -99,15 +99,9 @@ def main(argv: list[str]) -> int:
 
 def tell_cost(settings: RunSettings, input_shape: tuple[int, ...], device: str, console: Console) -> None:
     """Prints memory and time of a run before they are spent, and refuses one that does not fit."""
-    from fewtask.cost import CostUnknownError, check_memory, describe, estimate_cost
+    from fewtask.cost import foretell
 
-    try:
-        cost = estimate_cost(settings, input_shape, device=device)
-    except CostUnknownError as error:
-        console.print(str(error), style="dim", soft_wrap=True)
-        return
-    console.print(f"{settings.method}: {describe(cost, settings)}", soft_wrap=True, highlight=False)
-    check_memory(settings, input_shape, cost, device)
+    console.print(foretell(settings, input_shape, device), soft_wrap=True, highlight=False)
 
 
 def train(command: Train, preset: str) -> int:

@@ -7,6 +7,6 @@ traffic and the bytes of the tensors that live at their fullest moment; the mach
 from __future__ import annotations
 
 from fewtask.cost.estimate import Cost, CostUnknownError, estimate_cost
-from fewtask.cost.fit import check_memory, describe
+from fewtask.cost.fit import check_memory, describe, foretell
 
-__all__ = ["Cost", "CostUnknownError", "check_memory", "describe", "estimate_cost"]
+__all__ = ["Cost", "CostUnknownError", "check_memory", "describe", "estimate_cost", "foretell"]

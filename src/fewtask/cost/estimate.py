@@ -66,7 +66,8 @@ def estimate_cost(
 
     machine: rates that were measured before; unset: they are measured now, with the threads that are set.
     """
-    machine = machine or measure_machine(device)
+    with torch.random.fork_rng(devices=[]):
+        machine = machine or measure_machine(device)
     # One piece of a batch is in memory at a time; a step that interpolates is the dearest.
     pieces = min(max(1, settings.train.pieces), settings.episode.batch)
     piece = {"episode": {"batch": math.ceil(settings.episode.batch / pieces)}, "interpolation": {"share": 1.0}}

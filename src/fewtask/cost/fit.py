@@ -26,6 +26,16 @@ def describe(cost: Cost, settings: RunSettings) -> str:
     return f"{', '.join(parts)}: {duration(whole)} for {settings.train.steps:,} steps, without validation"
 
 
+def foretell(settings: RunSettings, input_shape: tuple[int, ...], device: str = "cpu") -> str:
+    """Memory and time of a run in one sentence, before they are spent; one that does not fit is refused."""
+    try:
+        cost = estimate_cost(settings, input_shape, device=device)
+    except CostUnknownError as error:
+        return str(error)
+    check_memory(settings, input_shape, cost, device)
+    return f"{settings.method}: {describe(cost, settings)}"
+
+
 def check_memory(settings: RunSettings, input_shape: tuple[int, ...], cost: Cost, device: str = "cpu") -> None:
     """Refuses a run that needs more memory than is free, with a setting that would fit."""
     free = free_memory(device)

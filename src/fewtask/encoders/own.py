@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 
+import torch
 from torch import nn
 
 from fewtask.encoders.base import Encoder
@@ -40,4 +41,8 @@ def own(settings: EncoderSettings, input_shape: tuple[int, ...]) -> Encoder:
             "MetaLearner.load(RUN, encoder=network)"
         )
     copied = copy.deepcopy(network).cpu()
-    return Encoder.from_sequential(copied if isinstance(copied, nn.Sequential) else nn.Sequential(copied), input_shape)
+    layers = copied if isinstance(copied, nn.Sequential) else nn.Sequential(copied)
+    # Shapes are found by a pass, which needs network and rows in one place, wherever new tensors would go.
+    with torch.device("cpu"):
+        encoder = Encoder.from_sequential(layers, input_shape)
+    return encoder.to(torch.get_default_device())

@@ -13,9 +13,9 @@ from typing import Any
 from fewtask.auto import AutoSettings, Chosen, choose_for
 from fewtask.auto.calibration import cross_fitted
 from fewtask.auto.folds import available, fold_count, units
+from fewtask.cost import foretell
 from fewtask.datasets.base import Progress
 from fewtask.errors import TaskError
-from fewtask.learner.estimate import estimate
 from fewtask.learner.held_out import CENTROID, LOGISTIC, HeldOut, assess, line_of
 from fewtask.methods import Method
 from fewtask.pool import Dataset
@@ -52,7 +52,7 @@ def train_one(
 ) -> Trained:
     """The method of the settings, its weights chosen on validation tasks."""
     if out is None or not (out / "result.json").exists():
-        say(str(estimate(settings, dataset)))
+        say(foretell(settings, dataset.input_shape, device))
     result = execute(settings, dataset, out, device=device, show_progress=show_progress)
     pools = dataset.pools(settings.data, settings.episode.way).to(device)
     held_out = assess(
