@@ -14,6 +14,7 @@ from grid_helpers import made_up, small
 from fewtask.cli import main
 from fewtask.datasets.cache import load_dataset
 from fewtask.errors import FewtaskError
+from fewtask.experiments.figures import line_style
 from fewtask.experiments.grid import cell_settings
 from fewtask.experiments.ledger import Ledger
 from fewtask.experiments.narrowing import narrow
@@ -22,6 +23,7 @@ from fewtask.experiments.statistics import Mean
 from fewtask.experiments.tables import get_table
 from fewtask.experiments.task_map import ORIGINAL, project, task_map, task_prototypes
 from fewtask.methods import make_method
+from fewtask.plotting import method_colour
 
 
 def fill(folder: Path, name: str, seeds: int) -> None:
@@ -105,6 +107,17 @@ def test_a_figure_is_drawn_with_its_numbers_beside_it(name: str, tmp_path: Path)
         # Six methods, two seeds, two points.
         assert len(lines) == 24
         assert {line["loss"] for line in lines} == {"1.5", "1.0"}
+
+
+def test_a_method_has_its_colour_whatever_stands_beside_it() -> None:
+    whole = get_table("figure-loss")
+    few = narrow(whole, [], ["mlti", "meta-interpolation"])
+    for method in ("mlti", "meta-interpolation"):
+        row = next(cell.row for cell in whole.cells if cell.method == method)
+        colours = [line_style(table, table.rows.index(row))["color"] for table in (whole, few)]
+        assert colours == [method_colour(method)] * 2
+    variants = get_table("figure-set-size")
+    assert len({line_style(variants, index)["color"] for index in range(len(variants.rows))}) == len(variants.rows)
 
 
 def test_the_task_map_is_drawn_from_maps_in_the_ledger(tmp_path: Path) -> None:

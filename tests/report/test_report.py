@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from synthetic import MAP, TASKS, declare, fill, fill_one, write_cell
+from made_records import MAP, TASKS, declare, fill, fill_one, write_cell
 
 from fewtask.cli import main
 from fewtask.experiments.ledger import Ledger

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from synthetic import fill
+from made_records import fill
 
 from fewtask.report.build import page
 from fewtask.report.collect import collect

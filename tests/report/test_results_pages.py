@@ -10,8 +10,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from made_records import MAP, declare, fill, fill_one, record, write_cell
 from scipy import stats
-from synthetic import MAP, declare, fill, fill_one, record, write_cell
 
 from fewtask.cli import main
 from fewtask.errors import FewtaskError

@@ -20,7 +20,7 @@ from fewtask.experiments.summary import summarise
 from fewtask.experiments.tables import Table
 from fewtask.files import write_text
 
-OKABE_ITO = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#F0E442", "#000000")
+VARIANT_COLOURS = ("#D55E00", "#0072B2", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#000000")
 DASHES = ("-", "--", "-.", ":", (0, (5, 1)), "-", "--", "-.")
 MARKERS = ("o", "s", "^")
 PARENT_COLOURS = {(0, 1): "#56B4E9", (0, 2): "#E69F00", (1, 2): "#CC79A7"}
@@ -66,9 +66,8 @@ def _losses(table: Table, gathered: Gathered) -> tuple[Rows, Paint]:
                 for index, name in enumerate(table.rows):
                     steps, means = mean_curve(rows, column, name, key)
                     if len(steps):
-                        style = {"color": OKABE_ITO[index % 8], "linestyle": DASHES[(index + index // 8) % 8]}
                         marker = "." if len(steps) < FEW_POINTS else None
-                        axis.plot(steps, means, linewidth=1.5, marker=marker, label=name, **style)
+                        axis.plot(steps, means, marker=marker, label=name, **line_style(table, index))
                 axis.set(title=f"{column}: {title}", xlabel="step", ylabel="loss")
                 axis.set_ylim(bottom=0)
         handles, labels = axes[0][0].get_legend_handles_labels()
@@ -77,6 +76,18 @@ def _losses(table: Table, gathered: Gathered) -> tuple[Rows, Paint]:
         return figure
 
     return rows, paint
+
+
+def line_style(table: Table, index: int) -> dict[str, Any]:
+    """Of a row: its method's colour where the rows are methods, a colour by turns where they are variants of one."""
+    methods = {cell.row: cell.method for cell in table.cells}
+    method = methods[table.rows[index]]
+    alone = list(methods.values()).count(method) == 1
+    return {
+        "color": plotting.method_colour(method) if alone else VARIANT_COLOURS[index % len(VARIANT_COLOURS)],
+        "linewidth": plotting.method_width(method) if alone else 1.5,
+        "linestyle": DASHES[index % len(DASHES)],
+    }
 
 
 def mean_curve(rows: Rows, column: str, row: str, key: str) -> tuple[np.ndarray, np.ndarray]:
@@ -110,7 +121,16 @@ def _set_sizes(table: Table, gathered: Gathered, test: bool) -> tuple[Rows, Pain
         for index, column in enumerate(table.columns):
             own = [row for row in rows if row["column"] == column]
             x, y, error = (np.array([row[key] for row in own]) for key in ("set_size", "accuracy", "interval"))
-            axis.errorbar(x, y, error, color=OKABE_ITO[index % 8], marker="o", capsize=3, linewidth=1.5, label=column)
+            axis.errorbar(
+                x,
+                y,
+                error,
+                color=VARIANT_COLOURS[index % len(VARIANT_COLOURS)],
+                marker="o",
+                capsize=3,
+                linewidth=1.5,
+                label=column,
+            )
         axis.set(xlabel="elements of an interpolated set", ylabel=f"{summary.split} accuracy, %")
         axis.set_xticks(sorted({row["set_size"] for row in rows}))
         axis.legend(frameon=False)
