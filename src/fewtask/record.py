@@ -76,6 +76,55 @@ def add_test(record: dict[str, Any], method: Method, pools: Pools) -> dict[str, 
     return record | {"test": score(method, pools.test, meta_test_episodes(method.settings, pools))}
 
 
+_NUMBER = (int, float)
+_ENTRIES: dict[str, type | tuple[type, ...]] = {
+    "preset": str,
+    "dataset": str,
+    "method": str,
+    "seed": int,
+    "settings": dict,
+    "seconds": _NUMBER,
+    "history": list,
+    "validation": dict,
+}
+_SCORE: dict[str, type | tuple[type, ...]] = {
+    "accuracy": _NUMBER,
+    "interval": _NUMBER,
+    "loss": _NUMBER,
+    "episodes": int,
+    "tasks": list,
+    "episode_list": str,
+    "queries": int,
+    "correct": str,
+}
+_TASK: dict[str, type | tuple[type, ...]] = {"task": str, "accuracy": _NUMBER, "interval": _NUMBER}
+
+
+def record_problem(record: Any) -> str | None:
+    """Why something that a file holds is no record that tables and figures can be made of, or None."""
+    wrong = _wrong_entry(record, _ENTRIES, "")
+    for split in ("validation", "test"):
+        if wrong is None and (split == "validation" or split in record):
+            wrong = _wrong_entry(record[split], _SCORE, f"{split}.")
+            for row in [] if wrong else record[split]["tasks"]:
+                wrong = wrong or _wrong_entry(row, _TASK, f"{split}.tasks.")
+    if wrong is None and not all(isinstance(row, dict) for row in record["history"]):
+        return "its 'history' is not a list of rows"
+    return wrong
+
+
+def _wrong_entry(values: Any, wanted: dict[str, type | tuple[type, ...]], prefix: str) -> str | None:
+    if not isinstance(values, dict):
+        return f"'{prefix.rstrip('.')}' is no table" if prefix else "it is no table"
+    for key, kind in wanted.items():
+        value = values.get(key)
+        if not isinstance(value, kind) or isinstance(value, bool):
+            return f"it has no '{prefix}{key}' of the right type"
+        if isinstance(value, float) and not math.isfinite(value):
+            return f"its '{prefix}{key}' is not finite"
+    return None
+
+
 def hyper_summary(method: Method, history: list[dict[str, Any]], input_shape: tuple[int, ...]) -> dict[str, Any] | None:
     """How λ was trained: its updates, the way it went, the parts of its gradient; None without λ.
 

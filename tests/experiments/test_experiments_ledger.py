@@ -102,3 +102,19 @@ def test_a_thinned_history_keeps_the_last_validation_and_averages_the_losses_bet
 def test_losses_that_are_not_finite_become_null(tmp_path: Path) -> None:
     points = thin([{"step": 1, "validation_loss": float("nan"), "validation_accuracy": 0.5}])
     assert points == [{"step": 1, "loss": None, "validation_loss": None, "validation_accuracy": 0.5}]
+
+
+@pytest.mark.parametrize("missing", ["preset", "seed", "seconds", "history", "validation.queries", "test.tasks"])
+def test_a_record_that_lacks_an_entry_is_named_with_it(tmp_path: Path, missing: str) -> None:
+    from fewtask.record import record_problem
+
+    score = {"accuracy": 0.5, "interval": 0.1, "loss": 1.0, "episodes": 2, "tasks": [], "episode_list": "x"}
+    score |= {"queries": 4, "correct": ""}
+    record: dict = {"preset": "toy", "dataset": "toy", "method": "m", "seed": 0, "settings": {}}
+    record |= {"seconds": 1.0, "history": [], "validation": dict(score), "test": dict(score)}
+    assert record_problem(record) is None
+    group, _, key = missing.rpartition(".")
+    del (record[group] if group else record)[key]
+    (tmp_path / "toy.json").write_text(json.dumps(record))
+    with pytest.raises(RunError, match=rf"toy\.json is not a record of a run .*'{missing}'"):
+        Ledger(tmp_path).all()

@@ -15,6 +15,7 @@ from typing import Any
 from fewtask.errors import FewtaskError, RunError
 from fewtask.files import one_line_each, read_json, write_text
 from fewtask.methods import get_method
+from fewtask.record import record_problem
 from fewtask.settings import RunSettings, digest, from_dict, identity
 
 MAPS = "maps"
@@ -130,8 +131,11 @@ class Ledger:
         known = self._records.get(path)
         if known is None or known[0] != changed:
             record = load_json(path)
-            if not isinstance(record, dict) or "settings" not in record or "validation" not in record:
-                raise RunError(f"{path} is not a record of a run: keep other files out of the ledger's folder")
+            wrong = record_problem(record)
+            if wrong is not None:
+                raise RunError(
+                    f"{path} is not a record of a run ({wrong}): keep other files out of the ledger's folder"
+                )
             self._records[path] = known = (changed, record)
         return known[1]
 
