@@ -24,7 +24,7 @@ from fewtask.own.measures import log_loss
 from fewtask.protocol import draw_episodes
 from fewtask.training.averaging import outer_tensors
 
-QUICK = AutoSettings(minutes=None, folds=3, episodes=6, first_steps=10, most_steps=20)
+QUICK = AutoSettings(minutes=None, folds=3, episodes=6, first_steps=20, most_steps=40)
 
 
 def made(name: str, accuracies: list[float], steps: int = 100, method: str = "protonet") -> Standing:

@@ -21,7 +21,7 @@ def test_log_probabilities_are_scikit_learn_s(width: int, classes: int, counts: 
     query = rng.normal(size=(9, width))
     wanted = LogisticRegression(tol=1e-10, max_iter=20_000).fit(support, labels).predict_log_proba(query)
     found = regress(torch.from_numpy(support), torch.from_numpy(labels), classes, torch.from_numpy(query))
-    np.testing.assert_allclose(found.numpy(), wanted, rtol=1e-5, atol=2e-5)
+    np.testing.assert_allclose(found.numpy(), wanted, rtol=1e-4, atol=2e-5)
 
 
 def test_rows_far_apart_and_rows_that_are_all_alike() -> None:

@@ -51,12 +51,13 @@ class Candidate:
 
 
 def candidates(pool: TaskPool, wanted: tuple[str, ...] = ()) -> list[Candidate]:
-    """The list for these tasks, the untrained ones first; `wanted` are names of those to keep beside them."""
+    """The list for these tasks, centroids first; `wanted` are names of those to keep beside them."""
     floors = [
         Candidate(f"centroid, {kind}", "centroid", {"centroid": {"preparation": kind}}, floor=True)
         for kind in ("raw", "standardised", "unit")
     ]
-    floors.append(Candidate("logistic regression", "logistic", floor=True))
+    # Dearer to score than centroids are: a small budget should have seen the first trained candidates before it.
+    regression = Candidate("logistic regression", "logistic", floor=True)
     decay = {"optimizer": {"weight_decay": DECAY}}
     matched = {"interpolation": {"pairs": "matched"}}
     small = {"set_function": {"hidden": 128, "heads": 4}}
@@ -82,12 +83,12 @@ def candidates(pool: TaskPool, wanted: tuple[str, ...] = ()) -> list[Candidate]:
         merged = {"interpolation": {"pairs": "matched", "label_sharing": True}}
         trained.insert(2, Candidate("mean-interpolation, class by class", "mean-interpolation", decay | merged))
     if not wanted:
-        return [*floors, *trained]
+        return [*floors, *trained[:2], regression, *trained[2:]]
     known = {candidate.name: candidate for candidate in trained}
     for name in wanted:
         if name not in known:
             raise unknown("candidate", name, known)
-    return [*floors, *(known[name] for name in wanted)]
+    return [*floors, regression, *(known[name] for name in wanted)]
 
 
 def shares_labels(pool: TaskPool) -> bool:

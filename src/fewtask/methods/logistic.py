@@ -16,7 +16,7 @@ from fewtask.methods.base import Method
 ROUNDS = 100
 """Newton's method needs about ten."""
 EXACT = 1e-12
-MANY = 256
+MANY = 600
 """Weights beyond which second derivatives cost more than they save."""
 
 
@@ -78,7 +78,7 @@ def _descend(rows: Tensor, wanted: Tensor) -> Tensor:
         return float(value), slope.flatten().cpu().numpy()
 
     start = torch.zeros(wanted.shape[1] * rows.shape[1], dtype=torch.float64).numpy()
-    found = minimize(loss, start, jac=True, method="L-BFGS-B", options={"maxiter": 1000, "ftol": 1e-14, "gtol": 1e-8})
+    found = minimize(loss, start, jac=True, method="L-BFGS-B", options={"maxiter": 1000, "ftol": 1e-12, "gtol": 1e-5})
     return torch.from_numpy(found.x).to(rows).view(K, -1)
 
 
