@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+import itertools
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +16,7 @@ from fewtask.auto.candidates import Candidate, candidate_settings, candidates
 from fewtask.auto.choosing import start
 from fewtask.auto.fold_run import FoldRun, Search, carry_out
 from fewtask.auto.halving import Budget, halve, survivors
+from fewtask.auto.rungs import rungs_for
 from fewtask.auto.scores import Standing, standing
 from fewtask.errors import RunError
 from fewtask.files import read_json, read_tensors, write_json
@@ -207,3 +210,19 @@ def test_where_a_candidate_stands_while_folds_are_missing(search: Search, monkey
     assert isinstance(found, Standing)
     assert found.reached == 10
     assert read_json(FoldRun(search, candidate, 0, 20).score_path)["steps"] == 20
+
+
+@pytest.mark.parametrize(("seconds", "first"), [(0.001, 40), (0.05, 40), (0.1, 29), (0.2, 20), (9.0, 20)])
+def test_the_first_rung_is_shorter_where_it_would_take_most_of_the_time(
+    search: Search, seconds: float, first: int
+) -> None:
+    """A step of all four costs 4.7 of ProtoNet's, in three folds; 42 of the 105 seconds are for the first rung."""
+    options = dataclasses.replace(FEW, minutes=105 / 60, first_steps=40, most_steps=200)
+    tried = candidates(pool_of_tasks(), FEW.candidates)
+    assert sum(c.cost for c in tried) == pytest.approx(4.7)
+    rungs = rungs_for(search, tried, options, 1, lambda search: seconds)
+    assert rungs[0] == first
+    assert all(later == 2 * earlier for earlier, later in itertools.pairwise(rungs))
+    assert rungs[-1] <= 200
+    # A search that goes on has the rungs that it began with, however fast the machine is by then.
+    assert rungs_for(search, tried, options, 1, lambda search: 1e-6) == rungs

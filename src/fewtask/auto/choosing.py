@@ -25,6 +25,7 @@ from fewtask.auto.halving import Budget, Outcome, Say, halve, outcome, time_spen
 from fewtask.auto.leaderboard import as_csv, lines
 from fewtask.auto.options import AutoSettings
 from fewtask.auto.refit import fold_runs, refit
+from fewtask.auto.rungs import rungs_for
 from fewtask.auto.scores import Standing, choose, ranked
 from fewtask.auto.stored import write_dataset
 from fewtask.auto.sureness import HeldOutShot, calibration_of, held_out_shots
@@ -92,12 +93,13 @@ def choose_for(
         pool = search.all_folds()[0].train
         tried = candidates(pool, options.candidates)
         budget = Budget(None if options.minutes is None else 60 * options.minutes, clock)
-        budget.spent = time_spent(search, tried, options.rungs, workers)
+        rungs = rungs_for(search, tried, options, workers)
+        budget.spent = time_spent(search, tried, rungs, workers)
         runner = executor or (InlineExecutor() if workers == 1 else LocalExecutor(workers))
         if finished(out, options):
-            found = outcome(search, tried, options.rungs)
+            found = outcome(search, tried, rungs)
         else:
-            found = halve(search, tried, options.rungs, runner, budget, workers, say, show_progress is not False)
+            found = halve(search, tried, rungs, runner, budget, workers, say, show_progress is not False)
         winner, verdict = choose(found.standings, options.rule, options.margin)
         say(f"{verdict}; {budget.said()}")
         return finish(search, dataset, options, found, winner, verdict, show_progress)

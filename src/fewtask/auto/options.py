@@ -35,7 +35,8 @@ class AutoSettings:
     episodes: int = 100
     """Episodes of each held-out task."""
     first_steps: int = 100
-    """Steps of the first rung; each rung has twice as many as the one before, and half the candidates."""
+    """Steps of the first rung, fewer where time is short; each rung has twice as many as the one before, and half the
+    candidates."""
     most_steps: int = 3200
     """Steps of the last rung."""
     candidates: tuple[str, ...] = ()
