@@ -29,6 +29,8 @@ class Bench:
     """Time to share between the measurements; each makes at least one round."""
     full: bool = False
     """Also measure hyper-updates at the sizes of image data sets: several minutes more."""
+    peer: str | None = None
+    """Only compare ProtoNet with another library, where it is installed: easyfsl."""
     estimators: bool = False
     """Only compare hypergradient estimators with the exact hypergradient of a small problem: half a minute."""
     small: bool = False
@@ -46,6 +48,8 @@ def main(argv: list[str]) -> int:
         get_size(name)
     settle_threads(1)
     console, notes = make_console(), make_console(stderr=True)
+    if command.peer is not None:
+        return compare_peer(command, command.peer, console)
     if command.estimators:
         return compare_estimators(command, console)
     results = run(
@@ -64,6 +68,20 @@ def main(argv: list[str]) -> int:
         draw(results, picture)
         page.write_text(markdown(results, picture.name), encoding="utf-8")
         console.print(f"written: {page}, {picture}")
+    return 0
+
+
+def compare_peer(command: Bench, name: str, console: Console) -> int:
+    from fewtask.bench.peer import SIZES, compare, peer_modules, peer_table
+    from fewtask.bench.sizes import get_size
+
+    peer_modules(name)
+    sizes = {key: get_size(key).small() if command.small else get_size(key) for key in SIZES}
+    results = {key: compare(name, size, command.seconds / len(sizes)) for key, size in sizes.items()}
+    print_table(console, *peer_table(name, results))
+    if command.out is not None:
+        command.out.mkdir(parents=True, exist_ok=True)
+        (command.out / "peer.json").write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
     return 0
 
 
