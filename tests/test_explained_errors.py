@@ -16,7 +16,7 @@ ROOT = Path(__file__).parents[1]
 @pytest.mark.parametrize(
     ("argv", "page"),
     [
-        (["data", "prepare", "tox21", "--raw-dir", "nowhere"], "docs/data.md"),
+        (["data", "prepare", "tox21", "--raw-dir", "nowhere", "--data-dir", "cache"], "docs/data.md"),
         (["check", "nowhere.csv"], "docs/your-own-data.md"),
         (["list", "--plugin", "nowhere.py"], "docs/extend.md"),
     ],
@@ -25,7 +25,7 @@ def test_the_page_follows_the_room(
     argv: list[str], page: str, capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.delenv("FEWTASK_PLUGINS", raising=False)
+    monkeypatch.setenv("FEWTASK_PLUGINS", "")
     assert main(argv) == 1
     err = capsys.readouterr().err
     assert err.endswith(f" [{page}]\n")
@@ -38,6 +38,7 @@ def test_errors_without_a_page_are_their_message_alone() -> None:
 
 
 def test_every_page_exists_and_every_room_too() -> None:
+    assert (ROOT / DAMAGED).is_file()
     for room, page in PAGES.items():
         assert (ROOT / page).is_file(), page
         path = ROOT / "src" / "fewtask" / room.replace(".", "/")

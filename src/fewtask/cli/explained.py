@@ -9,6 +9,7 @@ PAGES = {
     "own": "docs/your-own-data.md",
     "features": "docs/your-own-data.md",
     "learner": "docs/your-own-data.md",
+    "auto": "docs/which-method.md",
     "plugins": "docs/extend.md",
     "hypergradient": "docs/every-method.md",
     "cost": "docs/cost-model.md",

@@ -20,10 +20,12 @@ class FewShotClassifier(ClassifierMixin, BaseEstimator):
 
     Parameters
     ----------
-    model: folder of a run, a fitted `MetaLearner` or its `model_` (in a grid of parameters, which scikit-learn
+    model
+        folder of a run, a fitted `MetaLearner` or its `model_` (in a grid of parameters, which scikit-learn
         copies untrained), or None. With a model X is what the model was trained with (arrays, frames, lists of
         SMILES, ...); without one it is a matrix of numbers.
-    device: where a model from a folder computes.
+    device
+        where a model from a folder computes.
 
     Attributes after `fit`
     ----------------------

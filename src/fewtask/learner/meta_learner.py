@@ -34,20 +34,32 @@ class MetaLearner(BaseEstimator):
 
     Parameters
     ----------
-    method: name of a method (`fewtask list methods`), or "auto": whatever wins on held-out tasks, trained on all.
-    features: what X holds where it is not numbers: "molecules" (SMILES), "text", "images" or "sound" (paths).
-    encoder: name of an encoder, a network of one's own (`nn.Module`; the children of an `nn.Sequential` are layers,
+    method
+        name of a method (`fewtask list methods`), or "auto": whatever wins on held-out tasks, trained on all.
+    features
+        what X holds where it is not numbers: "molecules" (SMILES), "text", "images" or "sound" (paths).
+    encoder
+        name of an encoder, a network of one's own (`nn.Module`; the children of an `nn.Sequential` are layers,
         between which `settings={"interpolation": {"layer": 2}}` cuts), or None: what suits the input.
-    shot: examples of each class that episodes of training show; None: 5, or what the smallest class allows.
-    steps: steps of training; None: 1,500, with images 2,000.
-    settings: all other settings by group, {"optimizer": {"lr": 3e-4}}.
-    validation: names of the tasks (in a class pool: classes) to choose weights on; None: a quarter is set aside.
-    episodes: of held-out tasks, by which it is calibrated and assessed with 1, 2, 5, 10 and 20 examples.
-    minutes, auto, n_jobs: of method "auto": its time (None: no limit), further options by name (`AutoSettings`), and
+    shot
+        examples of each class that episodes of training show; None: 5, or what the smallest class allows.
+    steps
+        steps of training; None: 1,500, with images 2,000.
+    settings
+        all other settings by group, {"optimizer": {"lr": 3e-4}}.
+    validation
+        names of the tasks (in a class pool: classes) to choose weights on; None: a quarter is set aside.
+    episodes
+        of held-out tasks, by which it is calibrated and assessed with 1, 2, 5, 10 and 20 examples.
+    minutes, auto, n_jobs
+        of method "auto": its time (None: no limit), further options by name (`AutoSettings`), and
         how many processes train at once (0: one a core; more than 1 needs `if __name__ == "__main__"` in scripts).
-    random_state: seed of everything.
-    device: "cpu", "cuda", ...
-    verbose: prints what was decided, the memory and time it will take, and a progress bar.
+    random_state
+        seed of everything.
+    device
+        "cpu", "cuda", ...
+    verbose
+        prints what was decided, the memory and time it will take, and a progress bar.
 
     Attributes after `fit`
     ----------------------
