@@ -20,7 +20,9 @@ from fewtask.experiments.search import Round, candidate_table, choose, preset_te
 from fewtask.experiments.summary import Summary, summarise
 from fewtask.experiments.tables import COMPARED, get_table
 from fewtask.presets import load_preset
+from fewtask.settings import to_dict
 
+ROOT = Path(__file__).resolve().parents[2] / "experiments"
 GRID = """
 [every]
 "train.average" = [0.0, 0.9]
@@ -218,3 +220,22 @@ def test_an_experiment_declares_where_its_search_starts_its_rounds_and_gets_its_
     (folder / "preset.toml").write_text('extends = "rainbow-digits"')
     assert main(["tune", "digits/searched", *flags]) == 0
     assert (folder / "preset.toml").read_text() == 'extends = "rainbow-digits"'
+
+
+@pytest.mark.parametrize("grid", sorted(ROOT.glob("*/*/grid.toml")), ids=lambda path: "/".join(path.parts[-3:-1]))
+def test_the_records_of_a_committed_search_give_its_preset(grid: Path) -> None:
+    """fewtask tune EXPERIMENT makes the same choice again."""
+    if not (grid.parent / "preset.toml").exists():
+        # Declared, and not run yet.
+        assert not list((grid.parent / "records").glob("*-centroid-*.json"))
+        return
+    search = read_search(grid).without(flat(read_search(grid).shared))
+    assert search.preset is not None
+    cells = search.cells(search.preset, search.methods)
+    for one in search.rounds:
+        gathered = gather_cells(cells, Ledger(ROOT, ROOT), one.seeds, [search.shared, one.changes])
+        chosen = choose(summarise(candidate_table(cells), gathered, test=False), one.keep)
+        cells = [result.cell for best in chosen.values() for result in best]
+    for cell in cells:
+        own = flat(to_dict(load_preset(grid.parent / "preset.toml", cell.method)))
+        assert {key: own[key] for key in flat(cell.changes)} == flat(cell.changes), cell.method

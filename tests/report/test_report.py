@@ -13,11 +13,12 @@ from made_records import MAP, TASKS, declare, fill, fill_one, write_cell
 
 from fewtask.cli import main
 from fewtask.experiments.ledger import Ledger
+from fewtask.experiments.pictures import nice_ticks
 from fewtask.experiments.statistics import Mean
 from fewtask.experiments.tables import METHOD_TITLES
 from fewtask.plotting import METHOD_COLOURS
 from fewtask.report.build import judged, page
-from fewtask.report.charts import Line, line_chart, nice_ticks
+from fewtask.report.charts import Line, line_chart
 from fewtask.report.collect import Collected, collect
 
 

@@ -17,13 +17,13 @@ from fewtask.cli import main
 from fewtask.errors import FewtaskError
 from fewtask.experiments.grid import cell_settings, gather_cells
 from fewtask.experiments.ledger import Ledger
+from fewtask.experiments.pictures import heat_map
 from fewtask.experiments.statistics import Mean
 from fewtask.experiments.summary import summarise
 from fewtask.report.claims import Claim, accuracy_claims, chance_of, corrected, verdict_of
 from fewtask.report.collect import Collected, collect
 from fewtask.report.findings import read_findings
 from fewtask.report.markdown import pages
-from fewtask.report.pictures import heat_map
 from fewtask.report.prose import html
 
 COMMITTED = Path(__file__).resolve().parents[2]
@@ -193,7 +193,10 @@ def test_a_heat_map_shows_paired_differences_and_frames_those_that_are_clear(tmp
     made = pages(collect(tmp_path))
     assert {"tox21-where-protonet.svg", "tox21-where-mlti.svg"} <= set(made)
     assert made["tox21-where-protonet.svg"] == svg
-    assert "![Meta-Interpolation − ProtoNet](tox21-where-protonet.svg)" in made["tox21.md"]
+    assert "![paired differences](tox21-where-protonet.svg)" in made["tox21.md"]
+    flags = ["--experiments", str(tmp_path), "--no-run", "--out", str(tmp_path / "out")]
+    assert main(["reproduce", "tox21/where", *flags]) == 0
+    assert (tmp_path / "out" / "protonet.svg").read_text(encoding="utf-8") == svg
 
 
 def test_report_writes_the_page_and_the_folder_of_pages(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -15,6 +15,7 @@ import numpy as np
 from fewtask import plotting
 from fewtask.errors import RunError
 from fewtask.experiments.grid import Gathered
+from fewtask.experiments.pictures import heat_maps
 from fewtask.experiments.render import csv_text
 from fewtask.experiments.summary import summarise
 from fewtask.experiments.tables import Table
@@ -30,6 +31,8 @@ FEW_POINTS = 12
 
 def draw(table: Table, gathered: Gathered, out: Path, test: bool = True) -> list[Path]:
     """Writes NAME.png, NAME.pdf and NAME.csv; the files that were written."""
+    if table.kind == "map":
+        return _map(table, gathered, out, test)
     if table.kind == "tasks":
         rows, paint = _tasks(table, gathered)
     elif table.kind == "loss":
@@ -98,6 +101,14 @@ def mean_curve(rows: Rows, column: str, row: str, key: str) -> tuple[np.ndarray,
             points.setdefault(point["step"], []).append(point[key])
     steps = sorted(points)
     return np.array(steps), np.array([np.mean(points[step]) for step in steps])
+
+
+def _map(table: Table, gathered: Gathered, out: Path, test: bool) -> list[Path]:
+    """Heat maps of paired differences; their numbers are those of the table."""
+    pictures = {out / name: svg for name, svg in heat_maps(summarise(table, gathered, test)).items()}
+    for path, svg in pictures.items():
+        write_text(path, svg)
+    return list(pictures)
 
 
 def _set_sizes(table: Table, gathered: Gathered, test: bool) -> tuple[Rows, Paint]:

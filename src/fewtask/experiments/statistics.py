@@ -28,6 +28,11 @@ class Mean:
     basis: Basis
 
 
+def is_clear(difference: Mean) -> bool:
+    """Zero lies outside the interval; one over the episodes of a single run says nothing about another seed."""
+    return difference.basis == "seeds" and abs(difference.value) > difference.interval
+
+
 def over_seeds(records: Mapping[int, dict[str, Any]], split: str = "test") -> Mean | None:
     """Accuracy over the records of several seeds: {seed: record}."""
     values = [record[split]["accuracy"] for _, record in sorted(records.items()) if split in record]

@@ -7,12 +7,12 @@ from typing import Any
 
 from fewtask.errors import RunError
 from fewtask.experiments.render import LEGEND, mean_text, own_text, paper_text, updates_text
-from fewtask.experiments.statistics import Mean
+from fewtask.experiments.statistics import Mean, is_clear
 from fewtask.experiments.summary import CellResult
 from fewtask.experiments.tables import METHOD_TITLES
 from fewtask.plotting import method_colour
 from fewtask.presets import preset_label
-from fewtask.report.claims import VERDICTS, Claim, counted, is_clear
+from fewtask.report.claims import VERDICTS, Claim, counted
 from fewtask.report.collect import Collected, DatasetPage, Filled, Shown, Standing, facts, preset_lines
 from fewtask.report.findings import read_findings
 from fewtask.report.markdown import claim_sentence, dataset_picture, map_pictures
@@ -136,7 +136,7 @@ def _part(one: Shown) -> Part:
     sizes = [chart for filled in one.filled if filled.table.kind == "set-size" for chart in set_sizes(filled)]
     return Part(
         name, one, base, preset_label(one.experiment.preset), changes, sections,
-        [*sizes, *loss_curves(one), *maps(one)], [svg for _, _, svg in map_pictures(one)],
+        [*sizes, *loss_curves(one), *maps(one)], list(map_pictures(one).values()),
         one.claims, {verdict: count for verdict, count in counted(one.claims).items() if count},
     )  # fmt: skip
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from html import escape
 from typing import Any
 
+from fewtask.experiments.pictures import nice_ticks
 from fewtask.experiments.tables import OURS
 from fewtask.plotting import METHOD_COLOURS, method_colour, method_width
 
@@ -40,16 +41,6 @@ class _Axes:
         across = LEFT + (x - self.x[0]) / ((self.x[1] - self.x[0]) or 1) * (WIDTH - LEFT - RIGHT)
         down = HEIGHT - BOTTOM - (y - self.y[0]) / ((self.y[1] - self.y[0]) or 1) * (HEIGHT - TOP - BOTTOM)
         return f"{across:.1f}", f"{down:.1f}"
-
-
-def nice_ticks(low: float, high: float, wanted: int = 4) -> list[float]:
-    """Round numbers from below `low` to above `high`: steps of 1, 2 or 5 times a power of ten."""
-    span = (high - low) or abs(high) or 1.0
-    rough = span / wanted
-    power = 10.0 ** math.floor(math.log10(rough))
-    step = next(m * power for m in (1, 2, 5, 10) if m * power >= rough * (1 - 1e-9))
-    first, last = math.floor(low / step + 1e-9), math.ceil(high / step - 1e-9)
-    return [round(index * step, 10) for index in range(first, max(last, first + 1) + 1)]
 
 
 def line_chart(title: str, x_label: str, lines: Sequence[Line], *, from_zero: bool, unit: str = "") -> str:

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from fewtask.experiments.statistics import Mean
+from fewtask.experiments.statistics import Mean, is_clear
 from fewtask.experiments.summary import CellResult, Summary
 from fewtask.experiments.tables import METHOD_TITLES, OURS, get_table
 from fewtask.presets import base_preset
@@ -40,11 +40,6 @@ class Claim:
     verdict: Verdict
     chance: float | None = None
     """Of a difference of accuracies: how likely one at least as large is where there is none; None of a single seed."""
-
-
-def is_clear(difference: Mean) -> bool:
-    """Zero lies outside the interval; one over the episodes of a single run says nothing about another seed."""
-    return difference.basis == "seeds" and abs(difference.value) > difference.interval
 
 
 def verdict_of(paper: float, here: Mean) -> Verdict:

@@ -6,12 +6,12 @@ Numbers come from the records, words from `findings.md` and from `notes.md` of a
 from __future__ import annotations
 
 from fewtask.experiments.declared import Experiment
+from fewtask.experiments.pictures import dot_chart, heat_maps
 from fewtask.experiments.render import LEGEND, csv_text, grid, mean_text, own_text, paper_text, updates_text
 from fewtask.presets import preset_label
 from fewtask.report.claims import VERDICTS, Claim, counted
 from fewtask.report.collect import Collected, DatasetPage, Filled, Shown, facts, preset_lines
 from fewtask.report.findings import read_findings
-from fewtask.report.pictures import dot_chart, heat_map
 from fewtask.report.runs import run_rows
 
 RUNS = "runs.csv"
@@ -27,7 +27,7 @@ def pages(collected: Collected) -> dict[str, str]:
         if picture:
             files[f"{dataset.name}.svg"] = picture
         for one in dataset.shown:
-            files |= {name: svg for _, name, svg in map_pictures(one)}
+            files |= map_pictures(one)
     return files
 
 
@@ -36,16 +36,12 @@ def dataset_picture(dataset: DatasetPage) -> str:
     return dot_chart(dataset.leading.methods)
 
 
-def map_pictures(one: Shown) -> list[tuple[str, str, str]]:
-    """(heading, file name, SVG) of the heat maps of an experiment, one for each competitor."""
-    found = []
-    for filled in one.filled:
-        if filled.table.kind == "map":
-            summary = filled.test if one.experiment.test else filled.validation
-            for row in (row for row in summary.rows if row != summary.table.reference):
-                stem = f"{one.experiment.name}-{row}".lower().replace("/", "-").replace(" ", "-").replace("+", "-")
-                found.append((f"{summary.table.reference} − {row}", f"{stem}.svg", heat_map(summary, row)))
-    return found
+def map_pictures(one: Shown) -> dict[str, str]:
+    """The heat maps of an experiment by their file names, one for each competitor."""
+    found = (filled.test if one.experiment.test else filled.validation for filled in one.filled)
+    stem = one.experiment.name.replace("/", "-")
+    maps = (heat_maps(summary) for summary in found if summary.table.kind == "map")
+    return {f"{stem}-{name}": svg for own in maps for name, svg in own.items()}
 
 
 def index_page(collected: Collected) -> str:
@@ -134,8 +130,7 @@ def _experiment(one: Shown) -> list[str]:
         lines += [_plain(experiment.note), ""]
     for filled in one.filled:
         lines += _table(filled, experiment)
-    for heading, name, _ in map_pictures(one):
-        lines += [f"![{_plain(heading)}]({name})", ""]
+    lines += [f"![paired differences]({name})\n" for name in map_pictures(one)]
     return [*lines, *_claims(one.claims)]
 
 

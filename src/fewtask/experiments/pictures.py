@@ -5,21 +5,31 @@ They are SVG without a plotting library, with one fixed colour a method.
 
 from __future__ import annotations
 
+import math
+import re
 from collections.abc import Sequence
 from html import escape
 from typing import Any
 
-from fewtask.experiments.statistics import Mean
+from fewtask.experiments.statistics import Mean, is_clear
 from fewtask.experiments.summary import CellResult, Summary
 from fewtask.experiments.tables import OURS
 from fewtask.plotting import method_colour
-from fewtask.report.charts import nice_ticks
-from fewtask.report.claims import is_clear
 
 INK, SOFT, LINE, GROUND = "#1b1f24", "#57606a", "#d5dae0", "#ffffff"
 LABEL, WIDTH, ROW, FOOT = 112, 320, 11.5, 14
 CELL_WIDTH, CELL_HEIGHT, HEAD = 92, 40, 34
 AHEAD, BEHIND = (213, 94, 0), (0, 114, 178)
+
+
+def nice_ticks(low: float, high: float, wanted: int = 4) -> list[float]:
+    """Round numbers from below `low` to above `high`: steps of 1, 2 or 5 times a power of ten."""
+    span = (high - low) or abs(high) or 1.0
+    rough = span / wanted
+    power = 10.0 ** math.floor(math.log10(rough))
+    step = next(m * power for m in (1, 2, 5, 10) if m * power >= rough * (1 - 1e-9))
+    first, last = math.floor(low / step + 1e-9), math.ceil(high / step - 1e-9)
+    return [round(index * step, 10) for index in range(first, max(last, first + 1) + 1)]
 
 
 def dot_chart(results: Sequence[CellResult]) -> str:
@@ -64,6 +74,12 @@ def _dot(result: CellResult, y: float, across: Any, ticks: Sequence[float]) -> s
     whisker = f'<path d="M{left:.1f} {y}H{right:.1f}" stroke="{colour}" stroke-width="{2.6 if ours else 1.6}"/>'
     dot = f'<circle cx="{across(value):.1f}" cy="{y}" r="{4 if ours else 2.9}" fill="{colour}"/>'
     return f"<g>{title}{label}{whisker}{dot}</g>"
+
+
+def heat_maps(summary: Summary) -> dict[str, str]:
+    """The pictures of a map by their file names, one for each row but the reference."""
+    rows = [row for row in summary.rows if row != summary.table.reference]
+    return {f"{re.sub('[^a-z0-9]+', '-', row.lower()).strip('-')}.svg": heat_map(summary, row) for row in rows}
 
 
 def heat_map(summary: Summary, row: str) -> str:
