@@ -190,6 +190,10 @@ def test_a_heat_map_shows_paired_differences_and_frames_those_that_are_clear(tmp
     assert svg.count("+0.00") == 2
     assert svg.count("not run") == 1
     assert "2 training tasks" in svg
+    # Against another reference it is the row minus that.
+    turned = summarise(replace(table, reference="ProtoNet"), gather_cells(table.cells, ledger, 3))
+    assert heat_map(turned, "Meta-Interpolation") == svg
+    assert heat_map(turned, "MLTI").count("+0.00") == 5
     made = pages(collect(tmp_path))
     assert {"tox21-where-protonet.svg", "tox21-where-mlti.svg"} <= set(made)
     assert made["tox21-where-protonet.svg"] == svg

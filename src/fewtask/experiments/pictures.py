@@ -8,12 +8,13 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 from html import escape
 from typing import Any
 
 from fewtask.experiments.statistics import Mean, is_clear
 from fewtask.experiments.summary import CellResult, Summary
-from fewtask.experiments.tables import OURS
+from fewtask.experiments.tables import METHOD_TITLES, OURS
 from fewtask.plotting import method_colour
 
 INK, SOFT, LINE, GROUND = "#1b1f24", "#57606a", "#d5dae0", "#ffffff"
@@ -83,18 +84,22 @@ def heat_maps(summary: Summary) -> dict[str, str]:
 
 
 def heat_map(summary: Summary, row: str) -> str:
-    """The reference minus a row for every pair of values of the map's axes; clear differences have a frame."""
+    """A paired difference for every pair of values of the map's axes; clear ones have a frame.
+
+    It is Meta-Interpolation minus the row, or, where the map has another reference, the row minus that.
+    """
     down, across = summary.table.axes
+    turned = summary.table.reference != METHOD_TITLES[OURS]
     found: dict[tuple[int, int], Mean] = {}
     for i, first in enumerate(down.values):
         for j, second in enumerate(across.values):
             result = summary.at(row, f"{down.label(first)}, {across.label(second)}")
             if result is not None and result.behind is not None:
-                found[i, j] = result.behind
+                found[i, j] = replace(result.behind, value=-result.behind.value) if turned else result.behind
     largest = max((abs(mean.value) for mean in found.values()), default=0.0) or 1.0
     width = LABEL + CELL_WIDTH * len(across.values) + 8
     height = HEAD + CELL_HEIGHT * len(down.values) + 22
-    title = f"{summary.table.reference} − {row}"
+    title = f"{row} − {summary.table.reference}" if turned else f"{summary.table.reference} − {row}"
     parts = [_text(6, 13, title, "start", INK, True)]
     for j, value in enumerate(across.values):
         parts.append(_text(LABEL + CELL_WIDTH * (j + 0.5), HEAD - 6, across.label(value), "middle", SOFT))
@@ -103,7 +108,7 @@ def heat_map(summary: Summary, row: str) -> str:
         parts.append(_text(LABEL - 6, y + CELL_HEIGHT / 2 + 3, down.label(value), "end", SOFT))
         for j in range(len(across.values)):
             parts.append(_heat_cell(found.get((i, j)), LABEL + CELL_WIDTH * j, y, largest))
-    note = "points of accuracy on the same episodes; framed: the 95 % interval leaves out zero"
+    note = "points of accuracy on the same episodes; framed: interval without zero"
     parts.append(_text(6, height - 7, note, "start", SOFT))
     return _svg(title, max(width, 400), height, parts)
 
