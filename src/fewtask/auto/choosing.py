@@ -40,6 +40,8 @@ from fewtask.threads import usable_cores
 from fewtask.workers import Executor, InlineExecutor, LocalExecutor
 
 VOTE = "vote.json"
+SHOWN_EPISODES = 40
+"""Of each held-out task and number of examples, for calibration and for the table of the card."""
 NOT_ASKED = ("minutes", "rule", "ensemble", "frozen", "steps_scale", "margin")
 """Options that may differ when a search goes on: they say what is made of the scores, not what was scored."""
 
@@ -150,12 +152,16 @@ def finish(
         scale=options.steps_scale, frozen=options.frozen, show_progress=show_progress,
     )  # fmt: skip
     runs = fold_runs(search, winner)
-    shots = tuple(held_out_shots(runs, options.episodes))
+    # After the choice: enough to say how sure it is, few enough not to outlast the budget.
+    few = min(options.episodes, SHOWN_EPISODES)
+    shots = tuple(held_out_shots(runs, few))
     calibration = calibration_of(shots)
     floors = {}
     for one in ranked([one for one in found.standings if one.candidate.floor]):
         if one.candidate.method not in floors:
-            floors[one.candidate.method] = tuple(held_out_shots(fold_runs(search, one), options.episodes))
+            floors[one.candidate.method] = (
+                shots if one is winner else tuple(held_out_shots(fold_runs(search, one), few))
+            )
     # Untrained methods are the same in every fold.
     ensemble = "refit" if winner.candidate.floor else options.ensemble
     members = [] if ensemble == "folds" else [result.method]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -19,12 +20,20 @@ from fewtask.own.measures import accuracies, calibration_error
 
 @dataclass(frozen=True, eq=False)
 class HeldOutShot:
-    """All folds' queries with so many examples of each class: log-probabilities [E, K * Q, K], tasks [E]."""
+    """All folds' queries with so many examples of each class.
+
+    log_probabilities: [E, K * Q, K]. distances: [E, K * Q]. folds: [E] the fold that an episode's task was held out in.
+    """
 
     shot: int
     log_probabilities: np.ndarray
     distances: np.ndarray
-    tasks: np.ndarray
+    folds: np.ndarray
+
+    @cached_property
+    def honest(self) -> np.ndarray:
+        """Log-probabilities made honest by what the tasks of the other folds say."""
+        return cross_fitted(self.log_probabilities, self.folds)
 
     @property
     def accuracy(self) -> float:
@@ -37,8 +46,8 @@ class HeldOutShot:
 
     @property
     def error_after(self) -> float:
-        """With the temperature and doubt that the other held-out tasks give."""
-        return calibration_error(cross_fitted(self.log_probabilities, self.tasks))
+        """With the temperature and doubt that the other folds give."""
+        return calibration_error(self.honest)
 
 
 def held_out_shots(runs: Sequence[FoldRun], episodes: int) -> list[HeldOutShot]:
@@ -51,20 +60,19 @@ def held_out_shots(runs: Sequence[FoldRun], episodes: int) -> list[HeldOutShot]:
     # As many queries everywhere, so that all folds' lie in one array.
     found = []
     for shot in shots:
-        parts, tasks, first = [], [], 0
+        parts, numbers = [], []
         query = max(1, min(settings.evaluation.query, smallest - shot))
         for fold, model in zip(folds, models):
             pool = fold.held_out.to(search.device)
             drawn = fold_episodes(pool, settings, episodes, shot, query)
             parts.append(judge_episodes([model], pool, drawn))
-            tasks.append(drawn.tasks + first)
-            first += len(pool.tasks)
+            numbers.append(np.full(len(drawn.tasks), fold.number))
         found.append(
             HeldOutShot(
                 shot,
                 np.concatenate([part.log_probabilities for part in parts]),
                 np.concatenate([part.distances for part in parts]),
-                np.concatenate(tasks),
+                np.concatenate(numbers),
             )
         )
     return found

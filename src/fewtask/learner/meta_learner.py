@@ -140,6 +140,7 @@ class MetaLearner(BaseEstimator):
             options = auto_options(self.minutes, self.steps, self.auto)
             why = too_few_tasks(dataset, settings, options.folds)
             if why is None:
+                self._say("all of these tasks are held out in turn, and all are trained on in the end")
                 return train_automatically(
                     dataset, settings, out, options,
                     workers=self.n_jobs, device=self.device, say=self._say, show_progress=show,

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 from fewtask.auto import AutoSettings, Chosen, choose_for
-from fewtask.auto.calibration import cross_fitted
 from fewtask.auto.folds import available, fold_count, units
 from fewtask.cost import foretell
 from fewtask.datasets.base import Progress
@@ -97,13 +96,13 @@ def held_out_of(chosen: Chosen, names: list[str]) -> HeldOut:
     """The folds' models on the tasks that they had not seen, beside untrained methods on the same episodes."""
     rows = []
     for place, one in enumerate(chosen.held_out):
-        rows.append(line_of(one.shot, chosen.settings.method, cross_fitted(one.log_probabilities, one.tasks)))
+        rows.append(line_of(one.shot, chosen.settings.method, one.honest))
         for method, shots in chosen.floors.items():
             if method != chosen.settings.method:
-                found = shots[place].log_probabilities
-                if method == "centroid":
-                    found = cross_fitted(found, shots[place].tasks)
-                rows.append(line_of(one.shot, NAMES[method], found))
+                found = shots[place]
+                # Logistic regression is shown as it comes.
+                shown = found.honest if method == "centroid" else found.log_probabilities
+                rows.append(line_of(one.shot, NAMES[method], shown))
     return HeldOut(tuple(rows), chosen.calibration, tuple(names), chosen.settings.episode.way)
 
 
