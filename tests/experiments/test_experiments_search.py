@@ -239,3 +239,23 @@ def test_the_records_of_a_committed_search_give_its_preset(grid: Path) -> None:
     for cell in cells:
         own = flat(to_dict(load_preset(grid.parent / "preset.toml", cell.method)))
         assert {key: own[key] for key in flat(cell.changes)} == flat(cell.changes), cell.method
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "methods = 3",
+        "[methods]\nprotonet = 3",
+        "[methods.protonet]\n[sample]\n",
+        "sample = 3\n[methods.protonet]",
+        '[methods.protonet]\n[sample]\ncandidates = "x"',
+        "times = 3\n[methods.protonet]",
+        "rounds = 3\n[methods.protonet]",
+        "shared = 3\n[methods.protonet]",
+        "preset = 3\n[methods.protonet]",
+    ],
+)
+def test_a_grid_with_a_value_of_the_wrong_kind_is_one_sentence(text: str, tmp_path: Path) -> None:
+    (tmp_path / "grid.toml").write_text(text)
+    with pytest.raises(SettingsError, match="grid"):
+        read_search(tmp_path / "grid.toml")

@@ -132,12 +132,21 @@ def read_search(path: Path | None = None) -> Search:
     else:
         try:
             text = path.read_text(encoding="utf-8")
-        except OSError as error:
-            raise SettingsError(f"cannot read the grid {path}: {error.strerror}") from error
+        except (OSError, UnicodeDecodeError) as error:
+            raise SettingsError(f"cannot read the grid {path}: {error}") from error
     try:
         values = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise SettingsError(f"the grid {path} is not valid TOML: {error}") from error
+    try:
+        return _search(values, path)
+    except (AttributeError, TypeError, KeyError, ValueError) as error:
+        raise SettingsError(
+            f"the grid {path} has a value where a table, a list or a number belongs: {error}"
+        ) from error
+
+
+def _search(values: Mapping[str, Any], path: Path | None) -> Search:
     every, methods, sample = values.get("every", {}), values.get("methods", {}), values.get("sample")
     if set(values) - {"every", "methods", "times", "sample", "preset", "shared", "rounds"} or not methods:
         raise SettingsError(
