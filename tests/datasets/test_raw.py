@@ -195,3 +195,13 @@ def test_nothing_is_downloaded_unasked(tmp_path: Path, monkeypatch: pytest.Monke
     source = source_of(RawFile("a.csv", "https://example.org/a.csv"))
     with pytest.raises(DataError, match=r"`fewtask data prepare toy` fetches it from https://example\.org/a\.csv"):
         raw.raw_folder(source, None, tmp_path)
+
+
+def test_a_zip_file_that_wants_a_password_is_refused(tmp_path: Path) -> None:
+    content = bytearray(zip_of({"a.txt": b"text"}))
+    # The flag of encryption, in the member's own header and in the index.
+    content[6] |= 1
+    content[content.index(b"PK\x01\x02") + 8] |= 1
+    (tmp_path / "a.zip").write_bytes(content)
+    with pytest.raises(DataError, match=r"a\.zip is damaged or is no zip file"):
+        unpack_archive(tmp_path / "a.zip", "zip", tmp_path / "out")

@@ -16,8 +16,8 @@ from typing import IO
 from fewtask.bounds import Unpacking, regular_file
 from fewtask.errors import DataError
 
-# What zipfile and tarfile raise for a file that is cut off or is something else.
-DAMAGED = (zipfile.BadZipFile, tarfile.TarError, EOFError, zlib.error, NotImplementedError)
+# What zipfile and tarfile raise for a file that is cut off, wants a password or is something else.
+DAMAGED = (zipfile.BadZipFile, tarfile.TarError, EOFError, zlib.error, NotImplementedError, RuntimeError)
 
 
 def unpack_archive(archive: Path, form: str, folder: Path, wanted: Sequence[str] = ()) -> None:
