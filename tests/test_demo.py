@@ -9,8 +9,11 @@ from pathlib import Path
 import pytest
 
 from fewtask.cli import main
+from fewtask.experiments.ledger import Ledger
+from fewtask.experiments.statistics import over_seeds, paired_difference
 from fewtask.workers import Failure, Job, JobProgress
 
+ROOT = Path(__file__).parents[1]
 SHORT = ["--steps", "2", "--seeds", "1"]
 
 
@@ -69,3 +72,17 @@ def test_without_matplotlib_the_demo_says_so_first_and_has_its_page(
     assert printed.index("Without matplotlib there will be no loss curves") < printed.index("1 runs")
     assert "| Centroid (untrained) |" in Path("demo/README.md").read_text()
     assert not list(Path("demo").glob("*.png"))
+
+
+def test_the_readme_shows_the_committed_runs_of_the_demo() -> None:
+    ledger = Ledger(ROOT / "docs" / "demo")
+    block = (ROOT / "README.md").read_text().partition("<!-- demo:begin -->")[2].partition("<!-- demo:end -->")[0]
+    runs = {
+        method: {record["seed"]: record for record in ledger.all() if record["method"] == method}
+        for method in ("protonet", "meta-interpolation")
+    }
+    assert [sorted(own) for own in runs.values()] == [[0, 1, 2]] * 2
+    means = [over_seeds(own) for own in runs.values()]
+    for mean in (*means, paired_difference(runs["meta-interpolation"], runs["protonet"])):
+        assert mean is not None
+        assert f"{100 * mean.value:.2f} ± {100 * mean.interval:.2f}" in block
