@@ -83,8 +83,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     chosen = QUICK if arguments.quick else arguments.names
     faults = [fault for fault in FAULTS if not chosen or fault.name in chosen]
     wrong = check(FAULTS)
-    if wrong or not faults:
+    if wrong:
         print("the list of faults does not fit the source:", *wrong, sep="\n  ")
+        return 2
+    if not faults:
+        print("no fault has that name; the list is in tests/mutation/faults.py")
         return 2
     noticed, lost, unclear = 0, [], []
     for number, fault in enumerate(faults, start=1):
