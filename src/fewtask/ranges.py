@@ -12,7 +12,7 @@ import numbers
 import types
 import typing
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from fewtask.errors import SettingsError
 
@@ -122,3 +122,15 @@ def _is(value: Any, option: Any) -> bool:
     if option in (int, float):
         return isinstance(value, option) and not isinstance(value, bool)
     return isinstance(option, type) and isinstance(value, option)
+
+
+# What a setting may be is stated once, here, and checked wherever settings are made.
+Count = Annotated[int, Range(1, 1e9)]
+"""Of steps, rows, episodes, ..."""
+Size = Annotated[int, Range(1, 100_000)]
+"""Of layers and episodes: what is multiplied with others before memory is asked for."""
+Seed = Annotated[int, Range(0, 2**63 - 1)]
+Share = Annotated[float, Range(0, 1)]
+Decay = Annotated[float, Range(0, 1, below=True)]
+Rate = Annotated[float, Range(0, 1_000)]
+Factor = Annotated[float, Range(0, 1e9, above=True)]
