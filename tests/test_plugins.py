@@ -173,3 +173,16 @@ def test_a_script_is_loaded_once_and_refused_in_a_sentence(tmp_path: Path, monke
     (tmp_path / "wrong.py").write_text("1 / 0\n")
     with pytest.raises(SettingsError, match=r"cannot be loaded .ZeroDivisionError: division by zero"):
         use_plugin(tmp_path / "wrong.py")
+
+
+def test_a_script_that_cannot_be_loaded_does_not_spoil_what_comes_after(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(VARIABLE, "")
+    wrong = tmp_path / "wrong.py"
+    wrong.write_text("raise ValueError('no')\n")
+    for script in (wrong, tmp_path / "nowhere.py"):
+        with pytest.raises(SettingsError, match="the plugin .* (cannot be loaded|is no Python file)"):
+            use_plugin(script)
+        assert os.environ[VARIABLE] == ""
+        assert "protonet" in METHODS.working()

@@ -97,12 +97,17 @@ def _load(kind: str, entry: EntryPoint) -> Any:
 
 
 def use_plugin(path: str | Path) -> None:
-    """Loads a script, here and in every process that is started from now on."""
+    """Loads a script, here and in every process that is started from now on; one that fails leaves nothing behind."""
     path = Path(path).expanduser().resolve()
-    named = os.environ.get(VARIABLE, "").split(os.pathsep)
+    before = os.environ.get(VARIABLE, "")
+    named = [text for text in before.split(os.pathsep) if text]
     if str(path) not in named:
-        os.environ[VARIABLE] = os.pathsep.join([*filter(None, named), str(path)])
-    load_named()
+        os.environ[VARIABLE] = os.pathsep.join([*named, str(path)])
+    try:
+        load_named()
+    except FewtaskError:
+        os.environ[VARIABLE] = before
+        raise
 
 
 def load_named() -> None:
