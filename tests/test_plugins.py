@@ -182,7 +182,7 @@ def test_a_script_that_cannot_be_loaded_does_not_spoil_what_comes_after(
     wrong = tmp_path / "wrong.py"
     wrong.write_text("raise ValueError('no')\n")
     for script in (wrong, tmp_path / "nowhere.py"):
-        with pytest.raises(SettingsError, match="the plugin .* (cannot be loaded|is no Python file)"):
+        with pytest.raises(SettingsError, match=r"the plugin .* (cannot be loaded|is no Python file)"):
             use_plugin(script)
         assert os.environ[VARIABLE] == ""
         assert "protonet" in METHODS.working()
