@@ -1,8 +1,4 @@
-"""The groups of settings: what each setting means, its default and what it may be.
-
-Each group belongs to one concern. A method names the groups that it uses; the others take no part in the
-identity of its runs (see `settings.identity`).
-"""
+"""The groups of settings, one a concern: what each setting means, its default and what it may be."""
 
 from __future__ import annotations
 

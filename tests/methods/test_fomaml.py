@@ -88,7 +88,7 @@ def test_inner_steps_on_tasks_mixed_by_mlti_are_their_transcription(
         weights.append(mixing_weight(alpha, device, count).double())
         return weights[-1]
 
-    monkeypatch.setattr("fewtask.methods.fomaml.mixing_weight", weight)
+    monkeypatch.setattr("fewtask.methods.fomaml_mlti.mixing_weight", weight)
     loss = method.training_loss([first, second]).loss
     w = weights[0].tolist()
     wanted = plain_fomaml(

@@ -97,6 +97,6 @@ class Draws:
             self.integers.append(randint(*arguments, **options))
             return self.integers[-1]
 
-        for module in ("mixing", "mlti", "fomaml"):
+        for module in ("mixing", "mlti", "fomaml_mlti"):
             monkeypatch.setattr(f"fewtask.methods.{module}.mixing_weight", weight)
         monkeypatch.setattr(torch, "randint", integer)

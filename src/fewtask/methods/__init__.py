@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from fewtask.methods.base import Method, Step
 from fewtask.methods.centroid import Centroid
-from fewtask.methods.fomaml import FOMAML, FOMAMLWithMetaInterpolation, FOMAMLWithMLTI
+from fewtask.methods.fomaml import FOMAML
+from fewtask.methods.fomaml_meta_interpolation import FOMAMLWithMetaInterpolation
+from fewtask.methods.fomaml_mlti import FOMAMLWithMLTI
 from fewtask.methods.logistic import Logistic
 from fewtask.methods.mean_interpolation import MeanInterpolation
 from fewtask.methods.meta_interpolation import MetaInterpolation

@@ -1,8 +1,8 @@
-"""First-order MAML (Finn et al., ICML 2017), alone, with MLTI and with Meta-Interpolation.
+"""First-order MAML (Finn et al., ICML 2017).
 
 The encoder and a linear head take a few gradient steps on the support set. First order drops ∂²L_s/∂θ²: the
-adapted weights are θ minus a constant, so the gradient at the adapted weights is the gradient of θ. λ acts
-through the interpolated support of the inner steps, so ∂²L_s/∂θ∂λ stays.
+adapted weights are θ minus a constant, so the gradient at the adapted weights is the gradient of θ. Methods that mix
+supports in the inner steps are in files of their own.
 
 Weights that change from episode to episode have no running statistics. BatchNorm takes those of the support in the
 inner steps, and queries are normalised by the adapted network's statistics of the support, in training and at test
@@ -21,13 +21,10 @@ from torch.func import functional_call, vmap
 
 from fewtask.encoders.normalisation import normalising
 from fewtask.episodes import Episode
-from fewtask.errors import SettingsError, TaskError
+from fewtask.errors import TaskError
 from fewtask.methods.adapted import Adapted, balanced_weights, label_means
 from fewtask.methods.base import Method, Step
-from fewtask.methods.meta_interpolation import MetaInterpolation
-from fewtask.methods.metric import accuracy, mixing_weight
-from fewtask.methods.mlti import MLTI
-from fewtask.pool import TaskPool
+from fewtask.methods.metric import accuracy
 from fewtask.settings import RunSettings
 
 Weights = dict[str, Tensor]
@@ -169,80 +166,6 @@ class FOMAML(Method):
         return Adapted(scores, place, label_means(place(support), labels, classes))
 
 
-class FOMAMLWithMLTI(FOMAML, MLTI):
-    """Support and queries of two tasks are mixed before the inner steps."""
-
-    name = "fomaml-mlti"
-    title = "FOMAML + MLTI"
-    cost = 14.0
-    summary = "first-order MAML on tasks mixed by MLTI"
-    groups = ("adaptation", "interpolation", "mixup")
-
-    def check(self, train: TaskPool, validation: TaskPool) -> None:
-        super().check(train, validation)
-        for name in ("within_task", "cutmix"):
-            if getattr(self.settings.mixup, name):
-                raise SettingsError(f"{self.name} mixes two tasks at a layer only: mixup.{name} must be off")
-
-    def cross_task_loss(self, first: Episode, second: Episode) -> Step:
-        weight = mixing_weight(self.settings.mixup.alpha, first.support.device, first.batch)
-        layer = self.step_layer()
-
-        def mixed(weights: Weights, b: int, one: Tensor, two: Tensor) -> Tensor:
-            def computation() -> Tensor:
-                h, other = self.encoder.lower(torch.cat([one[b], two[b]]).flatten(0, 1), layer).chunk(2)
-                return self.head(self.encoder.upper(torch.lerp(other, h, weight[b].to(h.dtype)), layer))
-
-            with self.passes(1, update=False):
-                return self.compute(weights, computation)
-
-        return self.adapted_loss(
-            first.batch,
-            lambda weights, b: mixed(weights, b, first.support, second.support),
-            lambda weights, b: mixed(weights, b, first.query, second.query),
-        )
-
-
-class FOMAMLWithMetaInterpolation(FOMAML, MetaInterpolation):
-    """The inner steps see the support interpolated by φ_λ with another task's."""
-
-    name = "fomaml-meta-interpolation"
-    title = "FOMAML + Meta-Interpolation"
-    cost = 40.0
-    summary = "first-order MAML whose inner steps see supports interpolated by the set function"
-    groups = ("adaptation", "hyper", "set_function", "interpolation")
-
-    def check(self, train: TaskPool, validation: TaskPool) -> None:
-        super().check(train, validation)
-        strategy = self.settings.interpolation.strategy
-        if strategy not in ("support", "support+noise"):
-            raise SettingsError(f"{self.name} interpolates supports only, and interpolation.strategy is '{strategy}'")
-
-    def training_loss(self, episodes: list[Episode]) -> Step:
-        first = episodes[0]
-        if not self.interpolates():
-            return self.episode_loss(first)
-
-        def mixed(weights: Weights, b: int) -> Tensor:
-            def computation() -> Tensor:
-                members, _ = self.lower([_one(e, b) for e in episodes], update=False)
-                return self.head(self.upper_mixed(members).flatten(0, 2))
-
-            return self.compute(weights, computation)
-
-        mix = self.adapted_loss(
-            first.batch,
-            mixed,
-            lambda weights, b: self.plain(weights, first.query[b]),
-            # At test there is nothing but the plain support.
-            lambda weights, b: self.plain(weights, first.support[b]),
-        )
-        if not self.settings.interpolation.singleton_loss:
-            return mix
-        singleton = self.episode_loss(first)
-        return self.weighted(singleton, mix)
-
-
 def class_loss(scores: Tensor) -> Tensor:
     """Cross-entropy of scores [K * n, K] whose rows stand class by class."""
     return F.cross_entropy(scores, _labels(scores))
@@ -251,13 +174,3 @@ def class_loss(scores: Tensor) -> Tensor:
 def _labels(scores: Tensor) -> Tensor:
     rows, classes = scores.shape
     return torch.arange(classes, device=scores.device).repeat_interleave(rows // classes)
-
-
-def _one(episode: Episode, b: int) -> Episode:
-    """The b-th episode's support alone, without queries."""
-    return Episode(
-        episode.support[b : b + 1],
-        episode.query[b : b + 1, :, :0],
-        episode.tasks[b : b + 1],
-        episode.classes[b : b + 1],
-    )
