@@ -9,12 +9,15 @@ import numpy as np
 import pytest
 from grid_helpers import made_up, small
 
+from fewtask.changes import flat
 from fewtask.cli import main
 from fewtask.errors import SettingsError
 from fewtask.experiments.declared import all_experiments, find_experiment, read_experiment
 from fewtask.experiments.grid import cell_settings, gather_cells
 from fewtask.experiments.ledger import Ledger, run_digest
 from fewtask.experiments.tables import COMPARED, get_table
+from fewtask.presets import load_preset
+from fewtask.settings import to_dict
 
 ROOT = Path(__file__).resolve().parents[2] / "experiments"
 HEAD = 'asks = "Who leads?"\nrole = "primary"\nlooked_at = "Nothing."\n'
@@ -70,6 +73,81 @@ values = [5, 20, "all"]
     # Each run of fewer tasks is another draw of them.
     assert (few.train_tasks, few.train_rows, few.draw) == (2, 5, 3)
     assert (whole.train_tasks, whole.train_rows, whole.draw) == (None, None, 0)
+
+
+def test_settings_of_every_row_and_the_settings_of_another_method(tmp_path: Path) -> None:
+    text = """
+set = { "train.steps" = 5, "episode.shot" = 3 }
+[[rows]]
+method = "mean-interpolation"
+settings_of = "protonet"
+set = { "train.steps" = 6 }
+[[rows]]
+method = "mean-interpolation"
+"""
+    preset = 'extends = "nci"\n[methods.protonet.optimizer]\nlr = 0.25\n'
+    (table,) = read_experiment(declare(tmp_path / "nci" / "set", text, preset)).tables
+    borrowed, own = (cell_settings(cell, 1) for cell in table.cells)
+    assert (borrowed.method, borrowed.optimizer.lr, borrowed.train.steps) == ("mean-interpolation", 0.25, 6)
+    assert (own.method, own.optimizer.lr, own.train.steps) == ("mean-interpolation", 0.001, 5)
+    assert borrowed.episode.shot == own.episode.shot == 3
+
+
+STAND_IN = """
+[optimizer]
+weight_decay = 0.3
+[model]
+scale = 0.5
+scale_by = "learned"
+[train]
+average = 0.9
+[methods.protonet.optimizer]
+lr = 0.25
+[methods.mean-interpolation.optimizer]
+lr = 0.125
+"""
+PARTS = {
+    "decay": {"optimizer.weight_decay"},
+    "scale": {"model.scale", "model.scale_by"},
+    "averages": {"train.average"},
+    "encoder start": {"encoder.name"},
+    "all tasks": {"data.train_on_validation"},
+    "mean": {"method"},
+    "set function": {"method"},
+    "set function, λ random": {"method", "hyper.period"},
+}
+
+
+@pytest.mark.parametrize("dataset", ["rainbow-digits", "tox21", "nci", "esc50"])
+def test_each_row_of_the_ingredients_adds_or_lacks_just_one(dataset: str, tmp_path: Path) -> None:
+    best = tmp_path / dataset / "best"
+    best.mkdir(parents=True)
+    encoder = '[encoder]\nname = "residual-mlp"\n' if dataset == "esc50" else ""
+    (best / "preset.toml").write_text(f'extends = "{dataset}"\n' + encoder + STAND_IN)
+    shutil.copytree(ROOT / dataset / "ingredients", tmp_path / dataset / "ingredients")
+    (table,) = read_experiment(tmp_path / dataset / "ingredients").tables
+    made = {cell.row: flat(to_dict(cell_settings(cell, 0))) for cell in table.cells}
+
+    def differing(row: str, other: str) -> set[str]:
+        return {key for key, value in made[row].items() if made[other][key] != value}
+
+    for row in made:
+        start, plus, part = row.partition(" + ")
+        whole, without, lacking = row.partition(" without ")
+        if plus:
+            assert differing(row, start) == PARTS[part], row
+        if without:
+            assert differing(row, whole) == PARTS[lacking], row
+    assert differing("Meta-Interpolation, λ random", "Meta-Interpolation") == {"hyper.period"}
+    for row, method in {"ProtoNet": "protonet", "whole without all tasks": "mean-interpolation",
+                        "Meta-Interpolation": "meta-interpolation"}.items():  # fmt: skip
+        assert made[row] == flat(to_dict(load_preset(str(best / "preset.toml"), method))), "it is a run of best"
+    wanted = {"decay", "scale", "averages", "all tasks", "mean"} | ({"encoder start"} if dataset == "esc50" else set())
+    assert {row.removeprefix("whole without ") for row in made if row.startswith("whole without ")} == wanted
+    assert {row.removeprefix("bare + ") for row in made if row.startswith("bare + ")} == wanted | {
+        "set function", "set function, λ random"
+    }  # fmt: skip
+    assert differing("bare", "ProtoNet") == set().union(*(PARTS[part] for part in wanted - {"all tasks", "mean"}))
 
 
 @pytest.mark.parametrize(

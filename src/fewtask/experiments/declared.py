@@ -9,8 +9,10 @@
     seeds = 5                   runs of each row
     test = false                meta-validation alone; unset: meta-test too
     reference = "ProtoNet"      the row that the others are compared with; unset: the table's
+    set = {"train.steps" = 9}   settings of every row, whatever the preset says
     title, note                 a heading instead of the folder's name, and a remark
-    [[rows]]                    a row of its own: title, method, set = {"data.strict" = true}, seeds
+    [[rows]]                    a row of its own: title, method, set = {"data.strict" = true}, seeds, and settings_of,
+                                another method whose settings of the preset it takes instead of its method's own
     [map.rows] [map.columns]    setting, values ("all" leaves it as it is) and title: a table for each pair of values
 
 `grid.toml` is the search that chose `preset.toml`, `records/` holds the runs. Nothing else is known of an experiment.
@@ -27,7 +29,7 @@ from typing import Any, Literal, get_args
 
 from fewtask.changes import flat, nested
 from fewtask.errors import SettingsError, unknown
-from fewtask.experiments.grid import Cell
+from fewtask.experiments.grid import Cell, Changes
 from fewtask.experiments.narrowing import narrow
 from fewtask.experiments.tables import COMPARED, METHOD_TITLES, OURS, Axis, Table, get_table
 from fewtask.presets import is_path, preset_label
@@ -36,8 +38,9 @@ Role = Literal["primary", "ablation", "exploration", "superseded"]
 ROLES: tuple[Role, ...] = get_args(Role)
 ROOT = Path("experiments")
 FILE = "experiment.toml"
-KNOWN = {"asks", "role", "looked_at", "preset", "tables", "methods", "seeds", "test", "reference", "title",
+KNOWN = {"asks", "role", "looked_at", "preset", "tables", "methods", "seeds", "test", "reference", "set", "title",
          "note", "rows", "map"}  # fmt: skip
+ROW_KEYS = ("title", "method", "settings_of", "set", "seeds")
 SHORT_TITLES = {
     "data.train_tasks": "training tasks",
     "data.train_classes": "training classes",
@@ -57,6 +60,8 @@ class Experiment:
     test: bool
     title: str
     note: str
+    changes: Changes
+    """Settings of every row."""
     tables: tuple[Table, ...]
 
     @property
@@ -144,7 +149,8 @@ def _experiment(folder: Path, values: Mapping[str, Any]) -> Experiment:
         preset = str((folder / preset).resolve())
     plain = Experiment(
         folder, values["asks"], values["role"], values["looked_at"], preset, seeds,
-        values.get("test", True), values.get("title", folder.name.replace("-", " ")), values.get("note", ""), (),
+        values.get("test", True), values.get("title", folder.name.replace("-", " ")), values.get("note", ""),
+        nested(flat(values.get("set", {})).items()), (),
     )  # fmt: skip
     tables = [_named(plain, name, values) for name in values.get("tables", ())]
     if "map" in values:
@@ -157,7 +163,15 @@ def _experiment(folder: Path, values: Mapping[str, Any]) -> Experiment:
         tables = [Table("rows", plain.title, tuple(rows), reference)]
     else:
         raise SettingsError("it declares no tables, no rows and no map")
-    return replace(plain, tables=tuple(_compared(table, values.get("reference")) for table in tables))
+    tables = [_compared(_changed(table, plain.changes), values.get("reference")) for table in tables]
+    return replace(plain, tables=tuple(tables))
+
+
+def _changed(table: Table, changes: Changes) -> Table:
+    """With settings of every row; those that a row has of its own come last."""
+    pairs = flat(changes).items()
+    cells = [replace(cell, changes=nested([*pairs, *flat(cell.changes).items()])) for cell in table.cells]
+    return replace(table, cells=tuple(cells))
 
 
 def _compared(table: Table, wanted: str | None) -> Table:
@@ -183,13 +197,16 @@ def _named(experiment: Experiment, name: str, values: Mapping[str, Any]) -> Tabl
 
 
 def _row(experiment: Experiment, values: Mapping[str, Any]) -> Cell:
-    if unknown_keys := set(values) - {"title", "method", "set", "seeds"}:
-        raise unknown("key of a row", min(unknown_keys), ("title", "method", "set", "seeds"))
+    if unknown_keys := set(values) - set(ROW_KEYS):
+        raise unknown("key of a row", min(unknown_keys), ROW_KEYS)
     if "method" not in values:
         raise SettingsError("a row has no method")
     changes = nested(flat(values.get("set", {})).items())
     title = values.get("title", METHOD_TITLES.get(values["method"], values["method"]))
-    return Cell(title, experiment.name, experiment.preset, values["method"], changes, seeds=values.get("seeds"))
+    return Cell(
+        title, experiment.name, experiment.preset, values["method"], changes,
+        seeds=values.get("seeds"), settings_of=values.get("settings_of"),
+    )  # fmt: skip
 
 
 def _map(experiment: Experiment, values: Mapping[str, Any]) -> Table:

@@ -33,6 +33,8 @@ class Cell:
     paper: tuple[float, float] | None = None
     seeds: int | None = None
     """So many seeds instead of the table's."""
+    settings_of: str | None = None
+    """The method whose settings of the preset these are; unset: its own. So that rows differ in the method alone."""
 
 
 @dataclass(frozen=True)
@@ -64,9 +66,10 @@ def cell_settings(cell: Cell, seed: int, changes: Sequence[Changes] = ()) -> Run
 
 def seed_settings(cell: Cell, seeds: Iterable[int], changes: Sequence[Changes] = ()) -> dict[int, RunSettings]:
     """The settings of a cell's runs by seed."""
-    get_method(cell.method)
-    settings = load_preset(cell.preset, cell.method)
-    for change in (cell.changes, *changes):
+    for method in (cell.method, cell.settings_of or cell.method):
+        get_method(method)
+    settings = load_preset(cell.preset, cell.settings_of or cell.method)
+    for change in ({"method": cell.method}, cell.changes, *changes):
         settings = update(settings, change)
     # With fewer tasks or rows each run sees another draw: what they are matters more than the network's start.
     drawn = settings.data.train_tasks is not None or settings.data.train_rows is not None

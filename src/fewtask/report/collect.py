@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -207,8 +207,9 @@ def preset_lines(experiment: Experiment) -> tuple[str | None, list[tuple[str, st
     changes = preset_changes(experiment.preset)
     methods = changes.pop("methods", {})
     run = {cell.method for table in experiment.tables for cell in table.cells}
-    lines = [("all methods", changes)] if changes else []
+    lines: list[tuple[str, Mapping[str, Any]]] = [("all methods", changes)] if changes else []
     lines += [(METHOD_TITLES.get(method, method), own) for method, own in methods.items() if method in run]
+    lines += [("every row", experiment.changes)] if experiment.changes else []
     return base_preset(experiment.preset), [(who, setup_text(flat(own))) for who, own in lines]
 
 

@@ -118,11 +118,12 @@ def _experiment(one: Shown) -> list[str]:
     lines += [f"- experiment `{experiment.name}`, {experiment.role}"]
     lines += [f"- looked at before: {_plain(experiment.looked_at)}"]
     base, changes = preset_lines(experiment)
-    if base is None:
-        lines += [f"- settings of the preset `{preset_label(experiment.preset)}`"]
+    preset = base or preset_label(experiment.preset)
+    if not changes:
+        lines += [f"- settings of the preset `{preset}`"]
     else:
         lines += [
-            f"- settings: those of the preset `{base}` but",
+            f"- settings: those of the preset `{preset}` but",
             *(f"  - {who}: {_plain(text)}" for who, text in changes),
         ]
     lines += [f"- rows of the data: {', '.join(one.fingerprints)}" if one.fingerprints else "", ""]
