@@ -1,7 +1,7 @@
 """A run: settings in, a folder out that holds all that is needed to label new rows later.
 
     model.safetensors   the selected weights, with running statistics
-    config.json         settings, input shape, class names, feature settings, data fingerprint
+    config.json         settings, threads, input shape, class names, feature settings, data fingerprint
     history.jsonl       losses, accuracies, gradient norms, seconds
     result.json         the record: accuracies with intervals, a row a task; its presence says that the run is finished
     README.md           a card for people
@@ -34,6 +34,7 @@ from fewtask.protocol import check_episodes
 from fewtask.record import FORMAT, add_test, make_record
 from fewtask.saved import input_shape, load_method, read_config, saved_settings
 from fewtask.settings import RunSettings, identity
+from fewtask.threads import as_begun
 from fewtask.training.history import History, read_history
 from fewtask.training.loop import fit
 from fewtask.training.state import remove_checkpoints
@@ -73,7 +74,9 @@ def execute(
         out.absolute().with_name(f".{out.absolute().name}.lock"),
         busy=f"process {{process}} is training in {out}: wait for it, or choose another --out",
     ):
-        return _execute(settings, dataset, out, preset, device, test, show_progress, on_row, start)
+        threads = read_config(out).get("threads") if (out / "config.json").exists() else None
+        with as_begun(threads, f"the run in {out}", say=not (out / "result.json").exists()):
+            return _execute(settings, dataset, out, preset, device, test, show_progress, on_row, start)
 
 
 def _execute(
@@ -165,6 +168,8 @@ def start_folder(settings: RunSettings, dataset: Dataset, pools: Pools, method: 
         "format": 1,
         "fewtask": __version__,
         "settings": dataclasses.asdict(settings),
+        # Not among the settings: records made with any number are of one run, and say with how many.
+        "threads": torch.get_num_threads(),
         "input_shape": list(pools.input_shape),
         "input_scale": pools.train.scale,
         "features": dict(dataset.features),

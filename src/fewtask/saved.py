@@ -21,6 +21,7 @@ from fewtask.errors import RunError, SettingsError
 from fewtask.files import read_json, read_tensors, tensor_shapes
 from fewtask.methods import Method, make_method
 from fewtask.settings import RunSettings, from_dict
+from fewtask.threads import MOST_THREADS
 
 MOST_NUMBERS = 1 << 28
 """Of one row of the input."""
@@ -42,6 +43,9 @@ def read_config(out: Path) -> dict[str, Any]:
         if not isinstance(config.get(key, ...), kind):
             raise RunError(f"{path} is damaged: it has no '{key}' of the right type")
     input_scale(config["input_scale"], path)
+    threads = config.get("threads")
+    if threads is not None and not (type(threads) is int and 0 < threads <= MOST_THREADS):
+        raise RunError(f"{path} is damaged: its threads are not a number from 1 to {MOST_THREADS}")
     return config
 
 

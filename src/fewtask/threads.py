@@ -49,6 +49,32 @@ def settle_threads(threads: int) -> None:
     keep_memory()
 
 
+@contextlib.contextmanager
+def as_begun(threads: int | None, what: str, say: bool = True) -> Iterator[None]:
+    """Within the block, so many threads as something began with: another number adds floats in another order.
+
+    None, where that is not known, leaves them as they are.
+    """
+    import torch
+
+    now = torch.get_num_threads()
+    if threads in (None, now):
+        yield
+        return
+    if say:
+        warnings.warn(
+            f"{what} began with threads = {threads} and goes on so, not with {now}, which would give another model: "
+            "another --out begins anew",
+            ThreadsWarning,
+            stacklevel=3,
+        )
+    torch.set_num_threads(threads)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(now)
+
+
 @functools.cache
 def keep_memory() -> None:
     """Tells the allocator to keep what is freed; once a process, and not where its user has told it otherwise.
@@ -65,6 +91,10 @@ def keep_memory() -> None:
     m_trim_threshold, m_mmap_threshold = -1, -3
     libc.mallopt(m_mmap_threshold, 64 << 20)
     libc.mallopt(m_trim_threshold, (1 << 31) - 1)
+
+
+class ThreadsWarning(UserWarning):
+    """Something goes on with the number of threads that it began with, not with the one asked for."""
 
 
 class BusyWarning(UserWarning):

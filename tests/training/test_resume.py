@@ -8,6 +8,8 @@ import signal
 import subprocess
 import sys
 import time
+import warnings
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -20,6 +22,7 @@ from fewtask.methods import METHODS
 from fewtask.presets import load_preset
 from fewtask.run import execute, load_run
 from fewtask.settings import RunSettings, update
+from fewtask.threads import ThreadsWarning
 from fewtask.training import loop
 from fewtask.training.history import read_history
 
@@ -309,3 +312,52 @@ def test_the_lock_of_a_process_that_died_holds_nobody_up(tmp_path: Path) -> None
     settings = small("protonet", 5)
     execute(settings, load_dataset(settings.dataset, settings.data), tmp_path / "run", show_progress=False)
     assert (tmp_path / "run" / "result.json").exists()
+
+
+@pytest.fixture
+def one_core() -> Iterator[None]:
+    """Several threads would wait for each other on a machine that is busy."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+def threads_of_a_continued_run(out: Path, settings: RunSettings) -> set[int]:
+    """The numbers of threads that rows of its history were made with."""
+    seen: set[int] = set()
+    dataset = load_dataset(settings.dataset, settings.data)
+    execute(settings, dataset, out, show_progress=False, on_row=lambda row: seen.add(torch.get_num_threads()))
+    return seen
+
+
+@pytest.mark.usefixtures("one_core")
+def test_a_run_goes_on_with_the_threads_that_it_began_with_and_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings = small("protonet", 15)
+    stopped(settings, tmp_path / "run", monkeypatch, 12)
+    torch.set_num_threads(2)
+    with pytest.warns(ThreadsWarning, match=r"run began with threads = 1 and goes on so, not with 2"):
+        assert threads_of_a_continued_run(tmp_path / "run", settings) == {1}
+    assert torch.get_num_threads() == 2
+    assert json.loads((tmp_path / "run" / "result.json").read_text())["environment"]["threads"] == 1
+    # Nothing is trained any more, and the record is still that of these settings: nothing is to be said.
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert threads_of_a_continued_run(tmp_path / "run", settings) == set()
+
+
+@pytest.mark.usefixtures("one_core")
+def test_an_older_run_does_not_say_its_threads_and_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    settings = small("protonet", 15)
+    stopped(settings, tmp_path / "run", monkeypatch, 12)
+    path = tmp_path / "run" / "config.json"
+    config = json.loads(path.read_text())
+    assert config.pop("threads") == 1
+    for wrong in (0, -1, 10**6, True, "2", [2]):
+        path.write_text(json.dumps(config | {"threads": wrong}))
+        with pytest.raises(RunError, match=r"config\.json is damaged: its threads are not a number from 1 to"):
+            threads_of_a_continued_run(tmp_path / "run", settings)
+    path.write_text(json.dumps(config))
+    assert threads_of_a_continued_run(tmp_path / "run", settings) == {1}
