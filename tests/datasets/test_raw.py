@@ -7,6 +7,7 @@ import http.server
 import io
 import tarfile
 import threading
+import warnings
 import zipfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,9 +15,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fewtask.datasets import raw
+from fewtask.datasets import SOURCES, raw
 from fewtask.datasets.archives import open_zip, read_member, unpack_archive
 from fewtask.datasets.base import Prepared, RawFile, Source
+from fewtask.datasets.pins import FirstUseWarning
 from fewtask.errors import DataError
 from fewtask.pool import Dataset
 from fewtask.settings import DataSettings
@@ -205,3 +207,60 @@ def test_a_zip_file_that_wants_a_password_is_refused(tmp_path: Path) -> None:
     (tmp_path / "a.zip").write_bytes(content)
     with pytest.raises(DataError, match=r"a\.zip is damaged or is no zip file"):
         unpack_archive(tmp_path / "a.zip", "zip", tmp_path / "out")
+
+
+def test_a_file_without_a_checksum_is_trusted_once_and_must_then_stay_the_same(
+    tmp_path: Path, served: tuple[Path, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(raw, "RETRIES", 0)
+    folder, address = served
+    (folder / "a.csv").write_bytes(b"first")
+    source, there = source_of(RawFile("a.csv", f"{address}/a.csv")), tmp_path / "raw"
+    with pytest.warns(FirstUseWarning, match=f"sha256 {hashlib.sha256(b'first').hexdigest()}"):
+        raw.download(source, there)
+    (there / "a.csv").unlink()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        raw.download(source, there)
+    assert (there / "a.csv").read_bytes() == b"first"
+    (there / "a.csv").unlink()
+    (folder / "a.csv").write_bytes(b"another")
+    with pytest.raises(DataError, match=r"which its first download had \(\.checksums\.json\)"):
+        raw.download(source, there)
+    assert not (there / "a.csv").exists()
+    for damage in ("no json", "[]", '{"a": 1}'):
+        (there / ".checksums.json").write_text(damage)
+        with pytest.raises(DataError, match=r"checksums\.json is damaged"):
+            raw.download(source, there)
+
+
+@pytest.mark.parametrize("spoilt", [None, "audio/1.wav", "audio/2.wav", "audio/sub/1.wav"])
+def test_the_archive_of_a_commit_is_checked_by_the_hashes_that_git_has_of_its_folders(
+    spoilt: str | None, tmp_path: Path, served: tuple[Path, str]
+) -> None:
+    folder, address = served
+    members = {"repo/meta/index.csv": b"hello\n", "repo/audio/1.wav": b"wav"}
+    (folder / "repo.zip").write_bytes(zip_of(members | ({f"repo/{spoilt}": b"?"} if spoilt else {})))
+    # From `git write-tree`.
+    trees = {"meta": "7c71d05108ee3e3d87cbc62d7ef084de1c250256", "audio": "c9587d4b36e08c1fe137fc19a8621b2cd9ac1860"}
+    source = source_of(RawFile("meta/index.csv", f"{address}/repo.zip", unpack="zip", git_trees=trees))
+    there = tmp_path / "raw"
+    if spoilt is None:
+        raw.download(source, there)
+        assert (there / "audio" / "1.wav").read_bytes() == b"wav"
+        return
+    with pytest.raises(DataError, match=r"is not that commit's \('audio' differs\), and was removed"):
+        raw.download(source, there)
+    assert raw.missing_files(source, there), "a second call must not take what the first refused"
+
+
+def test_the_files_without_a_checksum_are_those_that_security_names() -> None:
+    without = {
+        file.path
+        for source in SOURCES.working().values()
+        for file in source.files
+        if file.url is not None and not (file.known_hash or file.git_trees)
+    }
+    page = (Path(__file__).parents[2] / "SECURITY.md").read_text()
+    (line,) = [line for line in page.splitlines() if line.startswith("    ")]
+    assert without == set(line.split())

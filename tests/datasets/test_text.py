@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import zipfile
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -12,6 +13,7 @@ import pytest
 from fewtask.datasets import glue_scitail, sentence_pairs, text_encoder
 from fewtask.datasets.base import quiet
 from fewtask.datasets.sentence_pairs import Pair, read_pairs
+from fewtask.encoders.electra import downloading, local_only
 from fewtask.errors import DataError, SettingsError
 from fewtask.pool import SPLITS
 from fewtask.sampler import EpisodeSampler
@@ -185,6 +187,22 @@ def test_a_tokenizer_that_is_not_there_is_named(tmp_path: Path) -> None:
     pytest.importorskip("transformers")
     with pytest.raises(DataError, match="could not be loaded"):
         text_encoder.tokenise_pairs(["a"], ["b"], str(tmp_path / "absent"), 128)
+
+
+def test_a_tokenizer_is_fetched_only_where_downloads_were_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[bool] = []
+
+    def from_pretrained(path: str, local_files_only: bool = False) -> None:
+        asked.append(local_files_only)
+        raise OSError("not there")
+
+    fake = SimpleNamespace(AutoTokenizer=SimpleNamespace(from_pretrained=from_pretrained))
+    monkeypatch.setattr(text_encoder, "_transformers", lambda: fake)
+    for download in (False, True):
+        with downloading(download), pytest.raises(DataError, match="fewtask data prepare glue-scitail"):
+            text_encoder.tokenise_pairs(["a"], ["b"], "someone/electra", 128)
+    assert asked == [True, False]
+    assert local_only(), "outside of such a block nothing is fetched"
 
 
 # Data set

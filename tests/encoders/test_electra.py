@@ -90,6 +90,15 @@ def test_tokens_cannot_be_interpolated(tiny: Path) -> None:
         make_method(update(settings(tiny), {"interpolation": {"layer": 0}}), (3, 12))
 
 
-def test_a_model_that_is_not_there_is_named(tmp_path: Path) -> None:
-    with pytest.raises(SettingsError, match=r"encoder\.path"):
-        make_encoder(EncoderSettings("electra", 16, path=str(tmp_path / "none")), (3, 12))
+def test_a_model_that_is_not_there_is_named_and_not_fetched(monkeypatch: pytest.MonkeyPatch) -> None:
+    transformers = pytest.importorskip("transformers")
+    asked: list[bool] = []
+
+    def from_pretrained(path: str, local_files_only: bool = False, **more: str) -> None:
+        asked.append(local_files_only)
+        raise OSError("not there")
+
+    monkeypatch.setattr(transformers.ElectraModel, "from_pretrained", from_pretrained)
+    with pytest.raises(SettingsError, match=r"`hf download someone/electra` fetches it, .* by encoder\.path"):
+        make_encoder(EncoderSettings("electra", 16, path="someone/electra"), (3, 12))
+    assert asked == [True]

@@ -37,14 +37,16 @@ class RawFile:
     """A publisher's file: its path below the data set's raw folder, where it comes from, and its checksum.
 
     url is None for files that have no stable public address: the user brings them.
-    known_hash is pooch's form, "md5:..." or "sha256:...", or None where the publisher gives none.
+    known_hash is pooch's form, "md5:..." or "sha256:..."; where it is None, the first download is remembered.
     unpack names the archive member layout that pooch unpacks ("zip", "tar") before reading, or None.
+    git_trees: folders of the unpacked archive of a commit, and git's hash of each, which stand for a known_hash.
     """
 
     path: str
     url: str | None = None
     known_hash: str | None = None
     unpack: str | None = None
+    git_trees: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

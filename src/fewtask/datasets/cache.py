@@ -17,6 +17,7 @@ from fewtask.datasets import get_source, store
 from fewtask.datasets.base import Prepared, Progress, Source, quiet
 from fewtask.datasets.origin import changed_files, origin
 from fewtask.datasets.raw import present_folder, raw_folder
+from fewtask.encoders.electra import downloading
 from fewtask.errors import DataError
 from fewtask.pool import Dataset
 from fewtask.settings import DataSettings
@@ -92,7 +93,8 @@ def prepare(
                 return manifest
         raw = raw_folder(source, raw_dir, downloads, download)
         begun = time.perf_counter()
-        prepared = source.prepare(raw, data, progress)
+        with downloading(download):
+            prepared = source.prepare(raw, data, progress)
         _refuse_empty(prepared, name, raw)
         about = {
             "dataset": name,

@@ -41,7 +41,9 @@ CLASSES: dict[str, tuple[str, ...]] = {
 }  # fmt: skip
 FEATURES = ("yamnet-mean", "yamnet-frames", "vggish")
 SECONDS = 5
-ARCHIVE = "https://github.com/karolpiczak/ESC-50/archive/master.zip"
+ARCHIVE = "https://github.com/karolpiczak/ESC-50/archive/33c8ce9eb2cf0b1c2f8bcf322eb349b6be34dbb6.zip"
+TREES = {"meta": "ba0d22a19800b912c3fd90afa588feae8a4adaea", "audio": "32c077ac1bb99412a1c03394ab086a370b4cbc17"}
+"""Git's hashes of two folders of that commit."""
 INDEX = "meta/esc50.csv"
 EMBEDDINGS = "yamnet/esc50_yamnet_embeddings.npz"
 YAMNET_WEIGHTS = "yamnet/yamnet_dequantised_f32.npz"
@@ -167,7 +169,7 @@ SOURCE = Source(
     prepare=prepare,
     folder="esc50",
     # The archive brings the folder `audio` as well; whoever has stored embeddings needs the index alone.
-    files=(RawFile(INDEX, ARCHIVE, None, "zip"),),
+    files=(RawFile(INDEX, ARCHIVE, unpack="zip", git_trees=TREES),),
     also_read=(EMBEDDINGS, YAMNET_WEIGHTS, "audio"),
     variant=network_of,
     needs="sound",

@@ -17,6 +17,7 @@ from pathlib import Path
 from fewtask.bounds import special
 from fewtask.datasets.archives import unpack_archive
 from fewtask.datasets.base import RawFile, Source
+from fewtask.datasets.pins import FIRST_USE, check_trees, first_use, remember
 from fewtask.errors import DataError
 
 RAW_VARIABLE = "FEWTASK_RAW"
@@ -90,18 +91,22 @@ def download(source: Source, folder: Path) -> None:
         )
     for url in dict.fromkeys(file.url for file in missing if file.url):
         files = [file for file in missing if file.url == url]
-        if files[0].unpack is None:
-            _fetch(source, url, files[0].known_hash, folder, files[0].path)
-            continue
-        archive = _fetch(source, url, files[0].known_hash, folder / ".archives", _file_name(url))
-        unpack_archive(archive, files[0].unpack, folder, wanted=[file.path for file in files])
-        archive.unlink()
+        one = files[0]
+        known = one.known_hash or (None if one.git_trees else first_use(folder, url))
+        into, name = (folder, one.path) if one.unpack is None else (folder / ".archives", _file_name(url))
+        came = _fetch(source, url, known, into, name, first=one.known_hash is None)
+        if known is None and not one.git_trees:
+            remember(folder, url, came)
+        if one.unpack is not None:
+            unpack_archive(came, one.unpack, folder, wanted=[file.path for file in files])
+            came.unlink()
+            check_trees(folder, one.git_trees, url)
     still = missing_files(source, folder)
     if still:
         raise DataError(f"what was downloaded for '{source.name}' from {_publisher(still)} lacks {_listed(still)}")
 
 
-def _fetch(source: Source, url: str, known_hash: str | None, folder: Path, name: str) -> Path:
+def _fetch(source: Source, url: str, known_hash: str | None, folder: Path, name: str, first: bool) -> Path:
     try:
         import pooch
     except ImportError as error:
@@ -131,8 +136,9 @@ def _fetch(source: Source, url: str, known_hash: str | None, folder: Path, name:
         raise _not_downloaded(source, url, error) from error
     except ValueError as error:
         raise DataError(
-            f"the file at {url} does not have the checksum {known_hash} that '{source.name}' expects: try "
-            "again, or name a folder of the publisher's files with --raw-dir DIR"
+            f"the file at {url} does not have the checksum {known_hash} that '{source.name}' expects"
+            f"{f', which its first download had ({FIRST_USE})' if first else ''}: try again, or name a folder of the "
+            "publisher's files with --raw-dir DIR"
         ) from error
     finally:
         shutil.rmtree(work, ignore_errors=True)

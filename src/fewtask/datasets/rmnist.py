@@ -24,11 +24,11 @@ SUB_DATASETS: tuple[Transform, ...] = tuple(itertools.product(COLOURS, SIZES, AN
 PER_CLASS = 100
 SIDE = 28
 ADDRESS = "https://ossci-datasets.s3.amazonaws.com/mnist/"
-MD5 = {
-    "train-images-idx3-ubyte.gz": "f68b3c2dcbeaaa9fbdd348bbdeb94873",
-    "train-labels-idx1-ubyte.gz": "d53e105ee54ea40749a09fcbcd1e9432",
-    "t10k-images-idx3-ubyte.gz": "9fb629c4189551a2d022fa330f9573f3",
-    "t10k-labels-idx1-ubyte.gz": "ec29112dd5afa0611ce80d1b7f02629c",
+SHA256 = {
+    "train-images-idx3-ubyte.gz": "440fcabf73cc546fa21475e81ea370265605f56be210a4024d2ca8f203523609",
+    "train-labels-idx1-ubyte.gz": "3552534a0a558bbed6aed32b30c495cca23d567ec52cac8be1a0730e8010255c",
+    "t10k-images-idx3-ubyte.gz": "8d422c7b0a1c1c79245a5bcf07fe86e33eeafee792b84584aec276f5a2dbc4e6",
+    "t10k-labels-idx1-ubyte.gz": "f7ae60f92e00ec6debd23a6088c31dbd2371eca3ffa0defaefb259924204aec6",
 }
 
 
@@ -104,5 +104,5 @@ SOURCE = Source(
     build=build,
     prepare=prepare,
     folder="mnist",
-    files=tuple(RawFile(name, ADDRESS + name, f"md5:{md5}") for name, md5 in MD5.items()),
+    files=tuple(RawFile(name, ADDRESS + name, f"sha256:{known}") for name, known in SHA256.items()),
 )

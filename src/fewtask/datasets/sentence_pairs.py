@@ -38,24 +38,41 @@ class Archive:
     url: str
     members: tuple[str, ...]
     keys: tuple[str, str, str]
-    known_hash: str | None = None
+    known_hash: str
 
 
+# The checksums are those that the data sets' listings at Hugging Face record for these archives.
 GLUE = "https://dl.fbaipublicfiles.com/glue/data"
 ARCHIVES: dict[str, Archive] = {
-    "mnli": Archive(f"{GLUE}/MNLI.zip", ("MNLI/train.tsv",), ("sentence1", "sentence2", "gold_label")),
-    "qnli": Archive(f"{GLUE}/QNLIv2.zip", ("QNLI/train.tsv",), ("sentence", "question", "label")),
-    "rte": Archive(f"{GLUE}/RTE.zip", ("RTE/train.tsv", "RTE/dev.tsv"), ("sentence1", "sentence2", "label")),
+    "mnli": Archive(
+        f"{GLUE}/MNLI.zip",
+        ("MNLI/train.tsv",),
+        ("sentence1", "sentence2", "gold_label"),
+        "sha256:e7c1d896d26ed6caf700110645df426cc2d8ebf02a5ab743d5a5c68ac1c83633",
+    ),
+    "qnli": Archive(
+        f"{GLUE}/QNLIv2.zip",
+        ("QNLI/train.tsv",),
+        ("sentence", "question", "label"),
+        "sha256:e634e78627a29adaecd4f955359b22bf5e70f2cbd93b493f2d624138a0c0e5f5",
+    ),
+    "rte": Archive(
+        f"{GLUE}/RTE.zip",
+        ("RTE/train.tsv", "RTE/dev.tsv"),
+        ("sentence1", "sentence2", "label"),
+        "sha256:6bf86de103ecd335f3441bd43574d23fef87ecc695977a63b82d5efb206556ee",
+    ),
     "snli": Archive(
         "https://nlp.stanford.edu/projects/snli/snli_1.0.zip",
         ("snli_1.0/snli_1.0_train.jsonl",),
         ("sentence1", "sentence2", "gold_label"),
-        "sha1:9fcde07509c7e87ec61c640c1b2753d9041758e4",
+        "sha256:afb3d70a5af5d8de0d9d81e2637e0fb8c22d1235c2749d83125ca43dab0dbd3e",
     ),
     "scitail": Archive(
-        "https://ai2-public-datasets.s3.amazonaws.com/scitail/SciTailV1.1.zip",
+        "http://data.allenai.org.s3.amazonaws.com/downloads/SciTailV1.1.zip",
         ("SciTailV1.1/snli_format/scitail_1.0_test.txt",),
         ("sentence1", "sentence2", "gold_label"),
+        "sha256:3fccd37350a94ca280b75998568df85fc2fc62843a3198d644fcbf858e6943d5",
     ),
 }
 

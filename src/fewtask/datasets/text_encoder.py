@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 
 from fewtask.datasets.base import Progress
+from fewtask.encoders.electra import local_only
 from fewtask.errors import DataError
 from fewtask.threads import usable_cores
 
@@ -97,15 +98,15 @@ def pair_features(u: np.ndarray, v: np.ndarray) -> np.ndarray:
 def tokenise_pairs(premises: Sequence[str], hypotheses: Sequence[str], path: str, length: int) -> np.ndarray:
     """[R, 3, length] int32: token ids, segments (0 premise, 1 hypothesis) and the mask of what is no padding.
 
-    path: name or folder of the tokenizer.
+    path: name or folder of the tokenizer, which is fetched only where downloads were asked for.
     """
     transformers = _transformers()
     try:
-        tokenizer = transformers.AutoTokenizer.from_pretrained(path)
+        tokenizer = transformers.AutoTokenizer.from_pretrained(path, local_files_only=local_only())
     except (OSError, ValueError) as error:
         raise DataError(
-            f"the tokenizer '{path}' could not be loaded: connect to the internet, or name a folder that holds it "
-            "with features 'electra:FOLDER'"
+            f"the tokenizer '{path}' could not be loaded: `fewtask data prepare glue-scitail --features electra` "
+            "fetches it, or name a folder that holds it with features 'electra:FOLDER'"
         ) from error
     encoded = tokenizer(
         list(premises),

@@ -20,6 +20,7 @@ from fewtask.errors import SettingsError
 from fewtask.settings import EncoderSettings
 
 _SAVED: ContextVar[bool] = ContextVar("fewtask saved weights", default=False)
+_ASKED: ContextVar[bool] = ContextVar("fewtask downloads", default=False)
 
 
 class SentencePair(nn.Module):
@@ -72,6 +73,20 @@ def electra(settings: EncoderSettings, input_shape: tuple[int, ...]) -> Encoder:
 
 
 @contextmanager
+def downloading(asked: bool) -> Iterator[None]:
+    """Within the block a tokenizer or model may be fetched, if that was asked for."""
+    token = _ASKED.set(asked)
+    try:
+        yield
+    finally:
+        _ASKED.reset(token)
+
+
+def local_only() -> bool:
+    return not _ASKED.get()
+
+
+@contextmanager
 def weights_are_saved() -> Iterator[None]:
     """Within the block only the network's plan is taken from `encoder.path`, and only from this machine.
 
@@ -93,11 +108,11 @@ def _pretrained(path: str) -> Any:
         config = ElectraConfig.from_json_file(_local_plan(path))
         return ElectraModel._from_config(config, attn_implementation="eager").to(torch.float32)
     try:
-        model = ElectraModel.from_pretrained(path, attn_implementation="eager")
+        model = ElectraModel.from_pretrained(path, attn_implementation="eager", local_files_only=local_only())
     except (OSError, ValueError) as error:
         raise SettingsError(
-            f"cannot load the pretrained model '{path}': give a folder that holds it by encoder.path, or go online "
-            f"({str(error).splitlines()[0]})"
+            f"the pretrained model '{path}' is not on this machine, and nothing is downloaded unasked: `hf download "
+            f"{path}` fetches it, or give a folder that holds it by encoder.path ({str(error).splitlines()[0]})"
         ) from error
     return model.to(torch.float32)
 
