@@ -1,9 +1,9 @@
-"""Fills in what pages copy from elsewhere: the README's table of results, and the picture of the house.
+"""Fills in what pages copy from elsewhere: the README's table of results, what ingredients are worth, and the house.
 
     python tools/fill_pages.py          # or make pages
 
-The table is that of docs/results/index.md, which `fewtask report` makes; the picture that of docs/rooms.toml. The tests
-compare both with what is committed.
+The first table is that of docs/results/index.md, which `fewtask report` makes; the second comes from the records; the
+picture is that of docs/rooms.toml. The tests compare all of them with what is committed.
 """
 
 from __future__ import annotations
@@ -13,10 +13,14 @@ import tomllib
 from pathlib import Path
 from xml.sax.saxutils import escape
 
+from fewtask.report.collect import collect
+from fewtask.report.ingredients import ingredients_table
+
 ROOT = Path(__file__).resolve().parents[1]
 INDEX = ROOT / "docs" / "results" / "index.md"
 HOUSE = ROOT / "docs" / "pictures" / "house.svg"
-BEGIN, END = "<!-- results:begin -->", "<!-- results:end -->"
+README = ROOT / "README.md"
+WHAT_WORKS = ROOT / "docs" / "what-works.md"
 SHOWN = ("data set", "Meta-Interpolation", "best of the others", "difference, paired", "seeds")
 NOTE = (
     "Test accuracy in percent ± half of the 95 % interval over seeds, with one seed over episodes (\\*). How each was "
@@ -42,9 +46,22 @@ def _length(index: str) -> int:
     return next((i for i, line in enumerate(first) if not line.startswith("|")), len(first))
 
 
-def filled(readme: str, table: str) -> str:
-    before, rest = readme.split(BEGIN)
-    return f"{before}{BEGIN}\n{table}\n{END}{rest.split(END)[1]}"
+def filled(page: str, name: str, text: str) -> str:
+    """A page with a text between its marks `NAME:begin` and `NAME:end`."""
+    begin, end = f"<!-- {name}:begin -->", f"<!-- {name}:end -->"
+    before, rest = page.split(begin)
+    return f"{before}{begin}\n{text}\n{end}{rest.split(end)[1]}"
+
+
+def pages() -> dict[Path, str]:
+    """Every page that copies something, as it should be."""
+    results = results_table(INDEX.read_text(encoding="utf-8"))
+    ingredients = ingredients_table(collect(ROOT / "experiments"))
+    return {
+        README: filled(README.read_text(encoding="utf-8"), "results", results),
+        WHAT_WORKS: filled(WHAT_WORKS.read_text(encoding="utf-8"), "ingredients", ingredients),
+        HOUSE: house(rooms()),
+    }
 
 
 def house(rooms: list[dict[str, object]]) -> str:
@@ -86,10 +103,8 @@ def rooms() -> list[dict[str, object]]:
 
 
 def main() -> None:
-    readme = ROOT / "README.md"
-    table = results_table(INDEX.read_text(encoding="utf-8"))
-    readme.write_text(filled(readme.read_text(encoding="utf-8"), table), encoding="utf-8")
-    HOUSE.write_text(house(rooms()), encoding="utf-8")
+    for path, text in pages().items():
+        path.write_text(text, encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -20,17 +20,24 @@ def tool() -> ModuleType:
     return module
 
 
-def test_the_readme_has_the_results_of_their_page(tool: ModuleType) -> None:
-    readme = (ROOT / "README.md").read_text(encoding="utf-8")
-    table = tool.results_table(tool.INDEX.read_text(encoding="utf-8"))
-    assert tool.filled(readme, table) == readme, "run `make pages`"
-    assert table.count("docs/results/") >= 9
+def test_every_page_has_what_it_copies(tool: ModuleType) -> None:
+    made = tool.pages()
+    assert {path.name for path in made} == {"README.md", "what-works.md", "house.svg"}
+    for path, text in made.items():
+        assert text == path.read_text(encoding="utf-8"), f"{path.name}: run `make pages`"
+    assert made[tool.README].count("docs/results/") >= 9
+    assert "| weight decay | alone |" in made[tool.WHAT_WORKS]
 
 
-def test_the_picture_of_the_house_is_that_of_the_rooms(tool: ModuleType) -> None:
-    drawn = tool.HOUSE.read_text(encoding="utf-8")
-    assert drawn == tool.house(tool.rooms()), "run `make pages`"
-    texts = [element.text for element in ElementTree.fromstring(drawn).iter("{http://www.w3.org/2000/svg}text")]
+def test_a_text_goes_between_its_marks_and_nothing_else_changes(tool: ModuleType) -> None:
+    page = "a\n<!-- x:begin -->\nold\n<!-- x:end -->\nb <!-- y:begin -->c<!-- y:end -->\n"
+    made = tool.filled(page, "x", "new")
+    assert made == "a\n<!-- x:begin -->\nnew\n<!-- x:end -->\nb <!-- y:begin -->c<!-- y:end -->\n"
+
+
+def test_the_picture_of_the_house_has_every_room(tool: ModuleType) -> None:
+    drawn = ElementTree.fromstring(tool.house(tool.rooms()))
+    texts = [element.text for element in drawn.iter("{http://www.w3.org/2000/svg}text")]
     for room in tool.rooms():
         assert ", ".join(room["modules"]) in texts
 
