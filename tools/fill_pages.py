@@ -1,4 +1,4 @@
-"""Fills in what pages copy from elsewhere: the README's table of results, what ingredients are worth, and the house.
+"""Fills in what pages copy from elsewhere: results, the map of where interpolation pays, ingredients, the house.
 
     python tools/fill_pages.py          # or make pages
 
@@ -20,30 +20,51 @@ ROOT = Path(__file__).resolve().parents[1]
 INDEX = ROOT / "docs" / "results" / "index.md"
 HOUSE = ROOT / "docs" / "pictures" / "house.svg"
 README = ROOT / "README.md"
+START = ROOT / "docs" / "index.md"
+MAP = INDEX.parent / "rainbow-digits-map.svg"
 WHAT_WORKS = ROOT / "docs" / "what-works.md"
 SHOWN = ("data set", "Meta-Interpolation", "best of the others", "difference, paired", "seeds")
 NOTE = (
-    "Test accuracy in percent ± half of the 95 % interval over seeds, with one seed over episodes (\\*). How each was "
-    "made, and [what was found](docs/results/index.md#findings)."
+    "Test accuracy in percent ± half of the 95 % interval over seeds. Every method had the best of as many settings, "
+    "chosen on meta-validation. How each was made, and [what was found](index.md#findings)."
 )
 
 
 def results_table(index: str) -> str:
-    """One row a data set, from the first table of the page of results: some of its columns, links from the root."""
-    lines = [line for line in index.splitlines() if line.startswith("|")]
-    head, _, *rows = [[cell.strip() for cell in line.strip("|").split(" | ")] for line in lines[: _length(index)]]
-    places = [head.index(name) for name in SHOWN]
-    table = ["| " + " | ".join(SHOWN) + " |", "|---" + "|---:" * (len(SHOWN) - 1) + "|"]
-    for row in rows:
-        cells = [row[place].replace("<br>", ", " if place == places[0] else " ") for place in places]
-        table.append("| " + " | ".join(re.sub(r"\]\((?!http)", "](docs/results/", cell) for cell in cells) + " |")
-    return "\n".join([*table, "", NOTE])
+    """The data sets on which every method was given its best, a row each; the results in short; the other data sets.
+
+    From the page of results: some columns of its first table, with links from the root.
+    """
+    head, _, *rows = [_cells(line) for line in _block(index, "\n| ")]
+    best = [row for row in rows if row[head.index("experiment")] == "`best`"]
+    others = [row[0].split("<br>")[0] for row in rows if row not in best]
+    lines = []
+    if best:
+        lines += ["| " + " | ".join(SHOWN) + " |", "|---" + "|---:" * (len(SHOWN) - 1) + "|"]
+        places = [head.index(name) for name in SHOWN]
+        lines += ["| " + " | ".join(row[place].replace("<br>", " ") for place in places) + " |" for row in best]
+        lines += ["", NOTE, "", *(_block(index, "## In short\n\n- ") if "## In short" in index else [])]
+    if others:
+        lines += ["", f"Not yet with every method at its best: {', '.join(others)}."]
+    return re.sub(r"\]\((?!http)", "](docs/results/", "\n".join(lines))
 
 
-def _length(index: str) -> int:
-    """Lines of the first table."""
-    first = index[index.index("\n|") + 1 :].splitlines()
-    return next((i for i, line in enumerate(first) if not line.startswith("|")), len(first))
+def _block(page: str, start: str) -> list[str]:
+    """The lines of a page from the last line of `start` to the next empty one."""
+    place = page.index(start) + len(start) - len(start.splitlines()[-1])
+    return page[place:].split("\n\n")[0].splitlines()
+
+
+def _cells(line: str) -> list[str]:
+    return [cell.strip() for cell in line.strip("|").split(" | ")]
+
+
+def map_picture(folder: str) -> str:
+    """The map of where interpolation pays, where it has been drawn; `folder`: where the results lie for the page."""
+    if not MAP.exists():
+        return ""
+    words = "Where interpolation pays on rainbow digits, by training tasks and rows a class, against ProtoNet."
+    return f"![{words}]({folder}/{MAP.name})\n\n{words} [How it was made]({folder}/rainbow-digits.md#where-it-pays)."
 
 
 def filled(page: str, name: str, text: str) -> str:
@@ -57,8 +78,10 @@ def pages() -> dict[Path, str]:
     """Every page that copies something, as it should be."""
     results = results_table(INDEX.read_text(encoding="utf-8"))
     ingredients = ingredients_table(collect(ROOT / "experiments"))
+    readme = filled(README.read_text(encoding="utf-8"), "map", map_picture("docs/results"))
     return {
-        README: filled(README.read_text(encoding="utf-8"), "results", results),
+        README: filled(readme, "results", results),
+        START: filled(START.read_text(encoding="utf-8"), "map", map_picture("results")),
         WHAT_WORKS: filled(WHAT_WORKS.read_text(encoding="utf-8"), "ingredients", ingredients),
         HOUSE: house(rooms()),
     }

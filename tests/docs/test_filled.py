@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import xml.etree.ElementTree as ElementTree
+from pathlib import Path
 from types import ModuleType
 
 import pytest
@@ -22,10 +23,10 @@ def tool() -> ModuleType:
 
 def test_every_page_has_what_it_copies(tool: ModuleType) -> None:
     made = tool.pages()
-    assert {path.name for path in made} == {"README.md", "what-works.md", "house.svg"}
+    assert {path.name for path in made} == {"README.md", "index.md", "what-works.md", "house.svg"}
     for path, text in made.items():
         assert text == path.read_text(encoding="utf-8"), f"{path.name}: run `make pages`"
-    assert made[tool.README].count("docs/results/") >= 9
+    assert made[tool.README].count("docs/results/") >= 9, "each data set and the page of results"
     assert "| weight decay | alone |" in made[tool.WHAT_WORKS]
 
 
@@ -42,13 +43,26 @@ def test_the_picture_of_the_house_has_every_room(tool: ModuleType) -> None:
         assert ", ".join(room["modules"]) in texts
 
 
-def test_a_table_of_results_keeps_links_and_chosen_columns(tool: ModuleType) -> None:
+def test_the_readme_shows_only_data_sets_with_every_method_at_its_best(tool: ModuleType) -> None:
     index = (
-        "# Results\n\n"
-        "| data set | all methods, test % | Meta-Interpolation | best of the others | difference, paired | seeds |\n"
-        "|---|---:|---:|---:|---:|---:|\n| [A](a.md)<br>short | ![A](a.svg) | 1 ± 2 | B<br>3 | -2 | 5 |\n\n"
-        "| other | table |\n|---|---|\n| x | y |\n"
+        "# Results\n\nMade by it.\n\n"
+        "| data set | experiment | all methods, test % | Meta-Interpolation | best of the others | difference, paired "
+        "| seeds |\n|---|---:|---:|---:|---:|---:|---:|\n"
+        "| [A](a.md) | `best` | ![A](a.svg) | 1 ± 2 | B<br>3 | -2 | 5 |\n"
+        "| [C](c.md)<br>exploration | `untuned` | ![C](c.svg) | 4 | B<br>3 | +1 | 1 |\n\n"
+        "## In short\n\n- One.\n- Two.\n\n| other | table |\n|---|---|\n| x | y |\n"
     )
     lines = tool.results_table(index).splitlines()
-    assert lines[2] == "| [A](docs/results/a.md), short | 1 ± 2 | B 3 | -2 | 5 |"
-    assert lines[3] == ""
+    assert lines[0] == "| data set | Meta-Interpolation | best of the others | difference, paired | seeds |"
+    assert lines[2:4] == ["| [A](docs/results/a.md) | 1 ± 2 | B 3 | -2 | 5 |", ""]
+    assert lines[5:9] == ["", "- One.", "- Two.", ""]
+    assert lines[9:] == ["Not yet with every method at its best: [C](docs/results/c.md)."]
+    none = tool.results_table(index.replace("`best`", "`decay`")).strip()
+    assert none == "Not yet with every method at its best: [A](docs/results/a.md), [C](docs/results/c.md)."
+
+
+def test_the_map_is_shown_once_it_is_drawn(tool: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tool, "MAP", tmp_path / "rainbow-digits-map.svg")
+    assert tool.map_picture("docs/results") == ""
+    tool.MAP.write_text("<svg/>")
+    assert "](docs/results/rainbow-digits-map.svg)" in tool.map_picture("docs/results")

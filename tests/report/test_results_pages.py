@@ -25,6 +25,7 @@ from fewtask.report.collect import Collected, collect
 from fewtask.report.findings import read_findings
 from fewtask.report.markdown import pages
 from fewtask.report.prose import html
+from fewtask.report.short import in_short
 
 COMMITTED = Path(__file__).resolve().parents[2]
 
@@ -172,6 +173,30 @@ def test_a_claim_that_does_not_hold_is_said_plainly(tmp_path: Path) -> None:
     assert standing.best.cell.row == "ProtoNet"
 
 
+def test_in_short_says_where_it_leads_where_not_and_at_what_cost(tmp_path: Path) -> None:
+    text = 'preset = "PRESET"\ntables = ["table1"]\n[[rows]]\nmethod = "mean-interpolation"\n'
+    fill_one(declare(tmp_path, "nci/best", "primary", text.replace("PRESET", "nci"), 3))
+    # Rows are better the later they stand, and last is mean interpolation: eight of them, two queries of 50 apart.
+    other = declare(tmp_path, "tox21/best", "primary", text.replace("PRESET", "tox21"), 3)
+    ledger = Ledger(other.records)
+    for cell in other.tables[0].cells:
+        write_cell(ledger, cell, 6 if cell.method == "meta-interpolation" else 3, 3)
+    fill(tmp_path, 1, ("esc50/main",))
+    collected = collect(tmp_path)
+    leads, over, means, cost = in_short(collected)
+    assert re.search(r"the best of the others Meta-Interpolation is clearly ahead on tox21 \(\+1\d\.\d\d", leads)
+    assert re.search(r", clearly behind on nci \(-\d\.\d\d ± \d\.\d\d\)\.$", leads)
+    assert "esc50" not in leads, "its methods did not have their best"
+    assert over.count("clearly ahead on nci") == 1
+    assert "within chance on tox21 (+0.00 ± 0.00)" in means
+    # A made-up run takes 100 seconds and ten more for each row above it.
+    assert cost == (
+        "With the time of a ProtoNet run as 1 a run takes 1.0 to 1.5 (Mean interpolation), 1.0 to 1.4 (ProtoNet+ST), "
+        "1.2 to 1.5 (Meta-Interpolation)."
+    )
+    assert f"- {cost}" in pages(collected)["index.md"]
+
+
 def test_a_heat_map_shows_paired_differences_and_frames_those_that_are_clear(tmp_path: Path) -> None:
     one = declare(tmp_path, "tox21/where", "exploration", MAP, 3)
     ledger = Ledger(one.records)
@@ -184,23 +209,23 @@ def test_a_heat_map_shows_paired_differences_and_frames_those_that_are_clear(tmp
             correct = np.random.default_rng(seed).integers(18, 24, 60) + lead
             ledger.write(record("tox21", cell_settings(cell, seed), correct, 1))
     summary = summarise(table, gather_cells(table.cells, ledger, 3))
-    svg = heat_map(summary, "ProtoNet")
-    assert svg.count('stroke-width="2.5"') == 3
-    assert svg.count("+6.00") == 3
-    assert svg.count("+0.00") == 2
-    assert svg.count("not run") == 1
+    svg = heat_map(summary)
+    # A panel for ProtoNet and one for MLTI, which are equal here.
+    assert svg.count('stroke-width="2.5"') == svg.count("+6.00") == 6
+    assert svg.count("+0.00") == 4
+    assert svg.count("not run") == svg.count("stroke-dasharray") == 2
     assert "2 training tasks" in svg
-    # Against another reference it is the row minus that.
-    turned = summarise(replace(table, reference="ProtoNet"), gather_cells(table.cells, ledger, 3))
-    assert heat_map(turned, "Meta-Interpolation") == svg
-    assert heat_map(turned, "MLTI").count("+0.00") == 5
+    # Against another reference it is the row minus that, and what the map is about comes first.
+    turned = heat_map(summarise(replace(table, reference="ProtoNet"), gather_cells(table.cells, ledger, 3)))
+    assert turned.count("+6.00") == 3
+    assert turned.count("+0.00") == 2 + 5
+    assert turned.index("Meta-Interpolation − ProtoNet") < turned.index("MLTI − ProtoNet")
     made = pages(collect(tmp_path))
-    assert {"tox21-where-protonet.svg", "tox21-where-mlti.svg"} <= set(made)
-    assert made["tox21-where-protonet.svg"] == svg
-    assert "![paired differences](tox21-where-protonet.svg)" in made["tox21.md"]
+    assert made["tox21-where.svg"] == svg
+    assert "![paired differences](tox21-where.svg)" in made["tox21.md"]
     flags = ["--experiments", str(tmp_path), "--no-run", "--out", str(tmp_path / "out")]
     assert main(["reproduce", "tox21/where", *flags]) == 0
-    assert (tmp_path / "out" / "protonet.svg").read_text(encoding="utf-8") == svg
+    assert (tmp_path / "out" / "map.svg").read_text(encoding="utf-8") == svg
 
 
 def test_report_writes_the_page_and_the_folder_of_pages(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

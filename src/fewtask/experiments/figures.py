@@ -15,7 +15,7 @@ import numpy as np
 from fewtask import plotting
 from fewtask.errors import RunError
 from fewtask.experiments.grid import Gathered
-from fewtask.experiments.pictures import heat_maps
+from fewtask.experiments.pictures import heat_map
 from fewtask.experiments.render import csv_text
 from fewtask.experiments.summary import summarise
 from fewtask.experiments.tables import Table
@@ -104,11 +104,10 @@ def mean_curve(rows: Rows, column: str, row: str, key: str) -> tuple[np.ndarray,
 
 
 def _map(table: Table, gathered: Gathered, out: Path, test: bool) -> list[Path]:
-    """Heat maps of paired differences; their numbers are those of the table."""
-    pictures = {out / name: svg for name, svg in heat_maps(summarise(table, gathered, test)).items()}
-    for path, svg in pictures.items():
-        write_text(path, svg)
-    return list(pictures)
+    """A heat map of paired differences; its numbers are those of the table."""
+    path = out / f"{table.name}.svg"
+    write_text(path, heat_map(summarise(table, gathered, test)))
+    return [path]
 
 
 def _set_sizes(table: Table, gathered: Gathered, test: bool) -> tuple[Rows, Paint]:

@@ -6,7 +6,6 @@ They are SVG without a plotting library, with one fixed colour a method.
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Sequence
 from dataclasses import replace
 from html import escape
@@ -14,12 +13,12 @@ from typing import Any
 
 from fewtask.experiments.statistics import Mean, is_clear
 from fewtask.experiments.summary import CellResult, Summary
-from fewtask.experiments.tables import METHOD_TITLES, OURS
+from fewtask.experiments.tables import METHOD_TITLES, OURS, Axis
 from fewtask.plotting import method_colour
 
 INK, SOFT, LINE, GROUND = "#1b1f24", "#57606a", "#d5dae0", "#ffffff"
 LABEL, WIDTH, ROW, FOOT = 112, 320, 11.5, 14
-CELL_WIDTH, CELL_HEIGHT, HEAD = 92, 40, 34
+CELL_WIDTH, CELL_HEIGHT, HEAD, PANELS = 92, 40, 34, 2
 AHEAD, BEHIND = (213, 94, 0), (0, 114, 178)
 
 
@@ -77,50 +76,71 @@ def _dot(result: CellResult, y: float, across: Any, ticks: Sequence[float]) -> s
     return f"<g>{title}{label}{whisker}{dot}</g>"
 
 
-def heat_maps(summary: Summary) -> dict[str, str]:
-    """The pictures of a map by their file names, one for each row but the reference."""
-    rows = [row for row in summary.rows if row != summary.table.reference]
-    return {f"{re.sub('[^a-z0-9]+', '-', row.lower()).strip('-')}.svg": heat_map(summary, row) for row in rows}
+def heat_map(summary: Summary) -> str:
+    """A panel for each row but the reference: a paired difference for every pair of values of the map's axes.
 
-
-def heat_map(summary: Summary, row: str) -> str:
-    """A paired difference for every pair of values of the map's axes; clear ones have a frame.
-
-    It is Meta-Interpolation minus the row, or, where the map has another reference, the row minus that.
+    It is Meta-Interpolation minus the row, or, where the map has another reference, the row minus that. Clear ones have
+    a frame, missing ones a broken line. One scale of colours for all panels.
     """
     down, across = summary.table.axes
-    turned = summary.table.reference != METHOD_TITLES[OURS]
-    found: dict[tuple[int, int], Mean] = {}
+    reference = summary.table.reference
+    turned = reference != METHOD_TITLES[OURS]
+    # What the map is about comes first, the nearest relatives after it.
+    rows = sorted(
+        (row for row in reversed(summary.rows) if row != reference), key=lambda row: row != METHOD_TITLES[OURS]
+    )
+    found = {row: _differences(summary, row, -1 if turned else 1) for row in rows}
+    largest = max((abs(mean.value) for own in found.values() for mean in own.values()), default=0.0) or 1.0
+    width = LABEL + CELL_WIDTH * len(across.values) + 12
+    height = HEAD + CELL_HEIGHT * len(down.values) + 14
+    parts = []
+    for place, row in enumerate(rows):
+        left, top = place % PANELS * width, place // PANELS * height
+        title = f"{row} − {reference}" if turned else f"{reference} − {row}"
+        panel = _panel(title, (down, across), found[row], largest)
+        parts.append(f'<g transform="translate({left:g} {top:g})">{panel}</g>')
+    whole, lines = width * min(PANELS, len(rows)), -(-len(rows) // PANELS) * height
+    note = f"Points of {summary.split} accuracy on the same episodes ± half of the 95 % interval."
+    parts.append(_text(8, lines + 12, note, "start", SOFT))
+    parts.append(
+        _text(8, lines + 24, "Orange: ahead. Blue: behind. Framed: the interval is all on one side.", "start", SOFT)
+    )
+    return _svg(summary.table.title, whole, lines + 32, parts)
+
+
+def _differences(summary: Summary, row: str, sign: int) -> dict[tuple[int, int], Mean]:
+    """By the places of their values on the two axes."""
+    down, across = summary.table.axes
+    found = {}
     for i, first in enumerate(down.values):
         for j, second in enumerate(across.values):
             result = summary.at(row, f"{down.label(first)}, {across.label(second)}")
             if result is not None and result.behind is not None:
-                found[i, j] = replace(result.behind, value=-result.behind.value) if turned else result.behind
-    largest = max((abs(mean.value) for mean in found.values()), default=0.0) or 1.0
-    width = LABEL + CELL_WIDTH * len(across.values) + 8
-    height = HEAD + CELL_HEIGHT * len(down.values) + 22
-    title = f"{row} − {summary.table.reference}" if turned else f"{summary.table.reference} − {row}"
-    parts = [_text(6, 13, title, "start", INK, True)]
+                found[i, j] = replace(result.behind, value=sign * result.behind.value)
+    return found
+
+
+def _panel(title: str, axes: tuple[Axis, ...], found: dict[tuple[int, int], Mean], largest: float) -> str:
+    down, across = axes
+    parts = [_text(8, 14, title, "start", INK, True)]
     for j, value in enumerate(across.values):
         parts.append(_text(LABEL + CELL_WIDTH * (j + 0.5), HEAD - 6, across.label(value), "middle", SOFT))
     for i, value in enumerate(down.values):
         y = HEAD + CELL_HEIGHT * i
         parts.append(_text(LABEL - 6, y + CELL_HEIGHT / 2 + 3, down.label(value), "end", SOFT))
-        for j in range(len(across.values)):
-            parts.append(_heat_cell(found.get((i, j)), LABEL + CELL_WIDTH * j, y, largest))
-    note = "points of accuracy on the same episodes; framed: interval without zero"
-    parts.append(_text(6, height - 7, note, "start", SOFT))
-    return _svg(title, max(width, 400), height, parts)
+        parts += [_heat_cell(found.get((i, j)), LABEL + CELL_WIDTH * j, y, largest) for j in range(len(across.values))]
+    return "".join(parts)
 
 
 def _heat_cell(mean: Mean | None, x: float, y: float, largest: float) -> str:
+    box = f'<rect x="{x + 2}" y="{y + 2}" width="{CELL_WIDTH - 4}" height="{CELL_HEIGHT - 4}" rx="3"'
+    middle = x + CELL_WIDTH / 2
     if mean is None:
-        return _text(x + CELL_WIDTH / 2, y + CELL_HEIGHT / 2 + 3, "not run", "middle", SOFT)
+        dashed = f'{box} fill="none" stroke="{LINE}" stroke-dasharray="3 3"/>'
+        return dashed + _text(middle, y + CELL_HEIGHT / 2 + 3, "not run", "middle", SOFT)
     share = min(1.0, abs(mean.value) / largest) * 0.75
     red, green, blue = (round(255 + (end - 255) * share) for end in (AHEAD if mean.value > 0 else BEHIND))
     frame = f' stroke="{INK}" stroke-width="2.5"' if is_clear(mean) else ""
-    box = f'<rect x="{x + 2}" y="{y + 2}" width="{CELL_WIDTH - 4}" height="{CELL_HEIGHT - 4}" rx="3"'
-    middle = x + CELL_WIDTH / 2
     value = _text(middle, y + 18, f"{100 * mean.value:+z.2f}", "middle", INK, is_clear(mean))
     interval = _text(middle, y + 31, f"± {100 * mean.interval:.2f}", "middle", INK)
     return f'{box} fill="rgb({red},{green},{blue})"{frame}/>{value}{interval}'

@@ -15,10 +15,11 @@ from fewtask.presets import preset_label
 from fewtask.report.claims import VERDICTS, Claim, counted
 from fewtask.report.collect import Collected, DatasetPage, Filled, Shown, Standing, facts, preset_lines
 from fewtask.report.findings import read_findings
-from fewtask.report.markdown import claim_sentence, dataset_picture, map_pictures
+from fewtask.report.markdown import claim_sentence, dataset_picture, map_picture
 from fewtask.report.panels import Chart, loss_curves, maps, set_sizes
 from fewtask.report.prose import html, inline
 from fewtask.report.runs import run_rows
+from fewtask.report.short import in_short
 
 
 @dataclass(frozen=True)
@@ -94,6 +95,7 @@ def page(collected: Collected) -> str:
     """The page's HTML."""
     context: dict[str, Any] = {
         "datasets": [_dataset(one) for one in collected.datasets],
+        "short": in_short(collected),
         "findings": [inline(text) for text in read_findings(collected)],
         "claims": claim_sentence(collected) if collected.claims else "",
         "facts": facts(collected),
@@ -136,7 +138,7 @@ def _part(one: Shown) -> Part:
     sizes = [chart for filled in one.filled if filled.table.kind == "set-size" for chart in set_sizes(filled)]
     return Part(
         name, one, base, preset_label(one.experiment.preset), changes, sections,
-        [*sizes, *loss_curves(one), *maps(one)], list(map_pictures(one).values()),
+        [*sizes, *loss_curves(one), *maps(one)], list(map_picture(one).values()),
         one.claims, {verdict: count for verdict, count in counted(one.claims).items() if count},
     )  # fmt: skip
 

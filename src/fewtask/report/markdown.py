@@ -6,13 +6,14 @@ Numbers come from the records, words from `findings.md` and from `notes.md` of a
 from __future__ import annotations
 
 from fewtask.experiments.declared import Experiment
-from fewtask.experiments.pictures import dot_chart, heat_maps
+from fewtask.experiments.pictures import dot_chart, heat_map
 from fewtask.experiments.render import LEGEND, csv_text, grid, mean_text, own_text, paper_text, updates_text
 from fewtask.presets import preset_label
 from fewtask.report.claims import VERDICTS, Claim, counted
 from fewtask.report.collect import Collected, DatasetPage, Filled, Shown, facts, preset_lines
 from fewtask.report.findings import read_findings
 from fewtask.report.runs import run_rows
+from fewtask.report.short import in_short
 
 RUNS = "runs.csv"
 INDEX = "index.md"
@@ -27,7 +28,7 @@ def pages(collected: Collected) -> dict[str, str]:
         if picture:
             files[f"{dataset.name}.svg"] = picture
         for one in dataset.shown:
-            files |= map_pictures(one)
+            files |= map_picture(one)
     return files
 
 
@@ -36,20 +37,23 @@ def dataset_picture(dataset: DatasetPage) -> str:
     return dot_chart(dataset.leading.methods)
 
 
-def map_pictures(one: Shown) -> dict[str, str]:
-    """The heat maps of an experiment by their file names, one for each competitor."""
-    found = (filled.test if one.experiment.test else filled.validation for filled in one.filled)
-    stem = one.experiment.name.replace("/", "-")
-    maps = (heat_maps(summary) for summary in found if summary.table.kind == "map")
-    return {f"{stem}-{name}": svg for own in maps for name, svg in own.items()}
+def map_picture(one: Shown) -> dict[str, str]:
+    """The heat map of an experiment that has one, by its file name."""
+    name = f"{one.experiment.name.replace('/', '-')}.svg"
+    found = next((filled for filled in one.filled if filled.table.kind == "map"), None)
+    if found is None:
+        return {}
+    return {name: heat_map(found.test if one.experiment.test else found.validation)}
 
 
 def index_page(collected: Collected) -> str:
     lines = ["# Results", "", "Made by `fewtask report` from the experiments declared in `experiments/`.", ""]
-    header = ["data set", "all methods, test %", "Meta-Interpolation", "best of the others", "difference, paired",
-              "updates of λ", "seeds", "features"]  # fmt: skip
+    header = ["data set", "experiment", "all methods, test %", "Meta-Interpolation", "best of the others",
+              "difference, paired", "updates of λ", "seeds", "features"]  # fmt: skip
     body = [_standing(dataset) for dataset in collected.datasets]
     lines += [*grid(header, _starred(body)), ""]
+    short = in_short(collected)
+    lines += ["## In short", "", *(f"- {text}" for text in short), ""] if short else []
     findings = read_findings(collected)
     if findings:
         lines += ["## Findings", "", *(f"{place}. {text}" for place, text in enumerate(findings, 1)), ""]
@@ -67,12 +71,13 @@ def _standing(dataset: DatasetPage) -> list[str]:
     name = f"[{_plain(dataset.title)}]({dataset.name}.md)"
     if one.experiment.role != "primary":
         name += f"<br>{one.experiment.role}"
+    experiment = f"`{one.experiment.folder.name}`"
     standing = one.standing
     if standing is None:
-        return [name, "", "—", "—", "—", "—", "—", _plain(dataset.features)]
+        return [name, experiment, "", "—", "—", "—", "—", "—", _plain(dataset.features)]
     best, own = standing.best, standing.ours
     return [
-        name, f"![{_plain(dataset.title)}]({dataset.name}.svg)", mean_text(own.accuracy),
+        name, experiment, f"![{_plain(dataset.title)}]({dataset.name}.svg)", mean_text(own.accuracy),
         f"{_plain(best.cell.row)}<br>{mean_text(best.accuracy)}", mean_text(standing.lead, sign=True),
         updates_text(own), str(own.seeds), _plain(dataset.features),
     ]  # fmt: skip
@@ -131,7 +136,7 @@ def _experiment(one: Shown) -> list[str]:
         lines += [_plain(experiment.note), ""]
     for filled in one.filled:
         lines += _table(filled, experiment)
-    lines += [f"![paired differences]({name})\n" for name in map_pictures(one)]
+    lines += [f"![paired differences]({name})\n" for name in map_picture(one)]
     return [*lines, *_claims(one.claims)]
 
 
