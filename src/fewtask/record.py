@@ -150,7 +150,11 @@ def hyper_summary(method: Method, history: list[dict[str, Any]], input_shape: tu
 
 def score(method: Method, pool: TaskPool, episodes: EpisodeList) -> dict[str, Any]:
     """Accuracy, loss, a row a task, and the correct queries of every episode."""
-    accuracies, losses = episode_scores(method, pool, episodes)
+    return score_of(pool, episodes, *episode_scores(method, pool, episodes))
+
+
+def score_of(pool: TaskPool, episodes: EpisodeList, accuracies: np.ndarray, losses: np.ndarray) -> dict[str, Any]:
+    """The same from the accuracy [E] and loss [E] of each episode."""
     way, per_class = episodes.rows.shape[1:]
     queries = way * (per_class - episodes.shot)
     values = summarise(pool, episodes, accuracies, losses).as_dict()

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from fewtask.auto_settings import AutoSettings
 from fewtask.errors import SettingsError, unknown
 from fewtask.groups import (
     AdaptationSettings,
@@ -36,6 +37,7 @@ from fewtask.ranges import Checked, Seed
 __all__ = [
     "COMMON_GROUPS",
     "AdaptationSettings",
+    "AutoSettings",
     "CentroidSettings",
     "DataSettings",
     "EncoderSettings",
@@ -81,6 +83,7 @@ class RunSettings(Checked):
     centroid: CentroidSettings = field(default_factory=CentroidSettings)
     train: TrainSettings = field(default_factory=TrainSettings)
     evaluation: EvaluationSettings = field(default_factory=EvaluationSettings)
+    auto: AutoSettings = field(default_factory=AutoSettings)
 
     @property
     def hyper_period(self) -> int:
@@ -89,6 +92,7 @@ class RunSettings(Checked):
 
 
 COMMON_GROUPS = ("data", "episode", "encoder", "model", "optimizer", "train", "evaluation")
+GROUPS = tuple(item.name for item in dataclasses.fields(RunSettings) if item.name not in ("dataset", "method", "seed"))
 
 
 def to_dict(settings: RunSettings) -> dict[str, Any]:

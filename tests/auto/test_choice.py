@@ -75,7 +75,7 @@ def test_what_does_not_beat_the_untrained_by_more_than_noise_is_not_taken() -> N
 
 def test_with_labels_by_chance_nothing_is_trained(tmp_path: Path) -> None:
     few = AutoSettings(minutes=None, folds=3, episodes=60, first_steps=10, most_steps=20,
-                       candidates=("protonet", "metamix", "mean-interpolation"))  # fmt: skip
+                       candidates="protonet; metamix; mean-interpolation")  # fmt: skip
     data = dataset(pool_of_tasks(6, chance=True))
     found = choose_for(data, base(), tmp_path / "chance", few, workers=1, show_progress=False)
     assert found.winner.candidate.floor
@@ -174,7 +174,7 @@ def test_sureness_is_fitted_on_held_out_tasks_of_all_folds_and_is_the_best_on_a_
 
 def test_classes_of_a_pool_are_cross_validated_too(tmp_path: Path) -> None:
     few = AutoSettings(minutes=None, folds=4, episodes=6, first_steps=10, most_steps=10, margin=-100.0,
-                       candidates=("protonet",), ensemble="folds")  # fmt: skip
+                       candidates="protonet", ensemble="folds")  # fmt: skip
     found = choose_for(dataset(pool_of_classes(), 4), base(), tmp_path / "pool", few, workers=1, show_progress=False)
     assert sorted(found.winner.accuracies) == ["fold 1", "fold 2", "fold 3", "fold 4"]
     assert len(found.members) == 4
@@ -194,7 +194,7 @@ def test_candidates_follow_the_tasks() -> None:
         candidates(pool_of_tasks(), ("protnet",))
 
 
-@pytest.mark.parametrize("wrong", [{"folds": 1}, {"minutes": 0.0}, {"steps_scale": 0.0}, {"most_steps": 10}])
+@pytest.mark.parametrize("wrong", [{"folds": 1}, {"minutes": -1.0}, {"steps_scale": 0.0}, {"most_steps": 0}])
 def test_options_that_make_no_sense(wrong: dict[str, float]) -> None:
     with pytest.raises(SettingsError, match=next(iter(wrong))):
         AutoSettings(**wrong)  # type: ignore[arg-type]

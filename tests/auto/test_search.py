@@ -24,7 +24,7 @@ from fewtask.workers import InlineExecutor
 
 FEW = AutoSettings(
     minutes=None, folds=3, episodes=8, first_steps=10, most_steps=40,
-    candidates=("protonet", "protonet, weak decay", "mean-interpolation", "metamix"),
+    candidates="protonet; protonet, weak decay; mean-interpolation; metamix",
 )  # fmt: skip
 
 
@@ -142,7 +142,7 @@ def test_killed_anywhere_the_same_call_ends_as_if_nothing_had_happened(
 ) -> None:
     data = dataset(pool_of_tasks())
     few = AutoSettings(minutes=None, folds=2, episodes=4, first_steps=10, most_steps=20, margin=-100.0,
-                       candidates=("protonet", "metamix"))  # fmt: skip
+                       candidates="protonet; metamix")  # fmt: skip
     wanted = choose_for(data, base(), tmp_path / "whole", few, workers=1, show_progress=False)
     from fewtask.training import loop
 
@@ -181,7 +181,7 @@ def test_a_folder_of_another_search_is_refused(tmp_path: Path, search: Search) -
 def test_a_candidate_that_cannot_be_is_left_out_with_its_reason(tmp_path: Path) -> None:
     """Two tasks: one to learn from, so nothing can be merged and no λ learned."""
     few = AutoSettings(minutes=None, folds=5, episodes=4, first_steps=5, most_steps=5,
-                       candidates=("protonet", "mean-interpolation", "meta-interpolation"))  # fmt: skip
+                       candidates="protonet; mean-interpolation; meta-interpolation")  # fmt: skip
     found = choose_for(dataset(pool_of_tasks(2), 1), base(), tmp_path / "two", few, workers=1, show_progress=False)
     assert set(found.outcome.failed) == {"mean-interpolation", "meta-interpolation"}
     assert "too few tasks" in found.outcome.failed["meta-interpolation"]

@@ -12,6 +12,6 @@ choosing     all of it, in one folder
 from __future__ import annotations
 
 from fewtask.auto.choosing import Chosen, choose_for
-from fewtask.auto.options import AutoSettings
+from fewtask.auto_settings import AutoSettings
 
 __all__ = ["AutoSettings", "Chosen", "choose_for"]

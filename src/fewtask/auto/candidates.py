@@ -17,6 +17,8 @@ from fewtask.methods import get_method
 from fewtask.pool import TaskPool
 from fewtask.settings import DataSettings, RunSettings, update
 
+INSTEAD = "protonet"
+"""The method that base settings name before one is chosen, and the one that is trained where nothing can be chosen."""
 NEVER = 1_000_000_000
 """Steps between two updates of a λ that stays as it is."""
 PERIOD = 20
@@ -52,6 +54,11 @@ class Candidate:
 
 def candidates(pool: TaskPool, wanted: tuple[str, ...] = ()) -> list[Candidate]:
     """The list for these tasks, centroids first; `wanted` are names of those to keep beside them."""
+    return named_candidates(shares_labels(pool), wanted)
+
+
+def named_candidates(same_classes: bool, wanted: tuple[str, ...] = ()) -> list[Candidate]:
+    """The same for tasks that have the same classes, or have not."""
     floors = [
         Candidate(f"centroid, {kind}", "centroid", {"centroid": {"preparation": kind}}, floor=True)
         for kind in ("raw", "standardised", "unit")
@@ -79,7 +86,7 @@ def candidates(pool: TaskPool, wanted: tuple[str, ...] = ()) -> list[Candidate]:
         Candidate("metareg", "metareg", {"optimizer": {"weight_decay": 0.0}}, learns_lambda=True),
         Candidate("fomaml", "fomaml", {"optimizer": {"weight_decay": WEAK_DECAY}}),
     ]  # fmt: skip
-    if shares_labels(pool):
+    if same_classes:
         merged = {"interpolation": {"pairs": "matched", "label_sharing": True}}
         trained.insert(2, Candidate("mean-interpolation, class by class", "mean-interpolation", decay | merged))
     if not wanted:

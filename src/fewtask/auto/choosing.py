@@ -23,12 +23,12 @@ from fewtask.auto.fold_run import TASKS, Clock, FoldRun, Search
 from fewtask.auto.folds import available, fold_count
 from fewtask.auto.halving import Budget, Outcome, Say, halve, outcome, time_spent
 from fewtask.auto.leaderboard import as_csv, lines
-from fewtask.auto.options import AutoSettings
 from fewtask.auto.refit import fold_runs, refit
 from fewtask.auto.rungs import rungs_for
 from fewtask.auto.scores import Standing, choose, ranked
 from fewtask.auto.stored import write_dataset
 from fewtask.auto.sureness import HeldOutShot, calibration_of, held_out_shots
+from fewtask.auto_settings import AutoSettings
 from fewtask.errors import RunError
 from fewtask.files import read_json, write_json, write_text
 from fewtask.locks import alone
@@ -93,8 +93,8 @@ def choose_for(
     with alone(out.with_name(f".{out.name}.lock"), busy=f"process {{process}} is at work in {out}: wait for it"):
         search = start(dataset, base, out, options, device)
         pool = search.all_folds()[0].train
-        tried = candidates(pool, options.candidates)
-        budget = Budget(None if options.minutes is None else 60 * options.minutes, clock)
+        tried = candidates(pool, options.wanted)
+        budget = Budget(options.seconds, clock)
         rungs = rungs_for(search, tried, options, workers)
         budget.spent = time_spent(search, tried, rungs, workers)
         runner = executor or (InlineExecutor() if workers == 1 else LocalExecutor(workers))
@@ -116,7 +116,7 @@ def start(dataset: Dataset, base: RunSettings, out: Path, options: AutoSettings,
     for query in (e.query, base.evaluation.query):
         draw_episodes(pool, len(pool.tasks), e.way, e.shot, query, seed=0)
     asked = {key: value for key, value in dataclasses.asdict(options).items() if key not in NOT_ASKED}
-    asked |= {"base": to_dict(base), "tasks": pool.digest(), "candidates": list(options.candidates)}
+    asked |= {"base": to_dict(base), "tasks": pool.digest()}
     if (out / "auto.json").exists():
         if read_json(out / "auto.json") != asked:
             raise RunError(f"{out} holds a search with other settings or tasks: choose another --out")
@@ -133,8 +133,8 @@ def finished(out: Path, options: AutoSettings) -> bool:
     """Whether a search that had as much time is over."""
     if not (out / VOTE).exists():
         return False
-    had = read_json(out / VOTE)["minutes"]
-    return had is None or (options.minutes is not None and options.minutes <= had)
+    had, asked = read_json(out / VOTE)["minutes"], options.minutes
+    return not had or bool(asked and asked <= had)
 
 
 def finish(

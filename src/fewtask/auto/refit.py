@@ -14,8 +14,8 @@ from torch import Tensor
 
 from fewtask.auto.candidates import NEVER, candidate_settings
 from fewtask.auto.fold_run import FoldRun, Search
-from fewtask.auto.options import Lambda
 from fewtask.auto.scores import Standing
+from fewtask.auto_settings import Lambda
 from fewtask.pool import Dataset
 from fewtask.run import RunResult, execute
 from fewtask.settings import RunSettings, update

@@ -12,7 +12,7 @@ import torch
 
 from fewtask.auto.candidates import Candidate, candidate_settings
 from fewtask.auto.fold_run import Search
-from fewtask.auto.options import AutoSettings
+from fewtask.auto_settings import AutoSettings
 from fewtask.files import read_json, write_json
 from fewtask.methods import make_method
 from fewtask.training.loop import new_state, training_step
@@ -37,13 +37,31 @@ def rungs_for(
     if path.exists():
         return [int(steps) for steps in read_json(path)]
     rungs = options.rungs
-    if options.minutes is not None:
+    if options.seconds is not None:
         step = (step_seconds or measured_step)(search)
         each = step * sum(candidate.cost for candidate in tried) * len(search.all_folds()) / workers
-        first = affordable(options.first_steps, each, SHARE * 60 * options.minutes)
+        first = affordable(options.first_steps, each, SHARE * options.seconds)
         rungs = [first * 2**rung for rung in range(len(rungs)) if first * 2**rung <= options.most_steps]
     write_json(path, rungs)
     return rungs
+
+
+def foreseen(options: AutoSettings, tried: Sequence[Candidate]) -> tuple[int, float]:
+    """Steps that a search without a limit of time counts, and its cost in steps of a ProtoNet; both about right.
+
+    A longer run counts all of its steps and costs only those that are new. Who survives the first rung is not known:
+    the others cost as much as all do on average. The refit is of the last rung's length.
+    """
+    trained = [candidate for candidate in tried if not candidate.floor]
+    mean = sum(candidate.cost for candidate in trained) / max(1, len(trained))
+    counted, cost = 0, 0.0
+    left, before = len(trained), 0
+    for steps in options.rungs:
+        there = left + (len(tried) - len(trained) if not before else 0)
+        counted += options.folds * there * steps
+        cost += options.folds * left * mean * (steps - before)
+        left, before = (left + 1) // 2, steps
+    return counted, cost + mean * before
 
 
 def affordable(wanted: int, each: float, seconds: float) -> int:

@@ -14,7 +14,7 @@ import numpy as np
 
 from fewtask.auto.candidates import Candidate
 from fewtask.auto.fold_run import FoldRun, Search
-from fewtask.auto.options import Rule
+from fewtask.auto_settings import Rule
 from fewtask.errors import TaskError
 
 

@@ -78,7 +78,7 @@ def main(argv: list[str]) -> int:
 def options_of(command: CrossValidate) -> dict[str, object]:
     return {
         "folds": command.folds,
-        "candidates": tuple(name.strip() for name in command.candidates.split(";") if name.strip()),
+        "candidates": command.candidates,
         "rule": command.rule,
         "ensemble": command.ensemble,
         "frozen": command.frozen,
@@ -98,7 +98,7 @@ def own_data(command: CrossValidate) -> int:
     out = command.out or Path("runs") / f"{own.name}-auto-{command.seed}"
     learner = MetaLearner(
         "auto",
-        minutes=command.minutes or None,
+        minutes=command.minutes,
         auto=options_of(command),
         n_jobs=command.workers,
         random_state=command.seed,
@@ -129,7 +129,7 @@ def data_set(command: CrossValidate) -> int:
         dataset,
         base,
         out,
-        AutoSettings(minutes=command.minutes or None, **options_of(command)),  # type: ignore[arg-type]
+        AutoSettings(minutes=command.minutes, **options_of(command)),  # type: ignore[arg-type]
         workers=command.workers,
         device=choose_device(command.device),
         executor=executor_of(command),

@@ -85,8 +85,7 @@ def settings_among(argv: list[str]) -> tuple[list[str], list[str]]:
 def train_own(command: TrainOwn, assignments: list[str]) -> int:
     from fewtask.changes import parse_changes
     from fewtask.learner import MetaLearner
-    from fewtask.learner.training import AUTO
-    from fewtask.methods import get_method
+    from fewtask.methods import AUTO, get_method
     from fewtask.own.reading import read_own
 
     if command.method != AUTO:

@@ -38,7 +38,7 @@ class Reproduce(GridFlags):
     datasets: str = ""
     """Of the paper's tables, only these data sets or presets, separated by commas; others take their place."""
     methods: str = ""
-    """Of the paper's tables, only these methods, separated by commas."""
+    """Only these methods, separated by commas."""
     per_task: bool = False
     """Also a row a test task."""
     out: Path | None = None
@@ -47,7 +47,7 @@ class Reproduce(GridFlags):
 
 def main(argv: list[str]) -> int:
     command = parse(Reproduce, argv, "fewtask reproduce", DESCRIPTION)
-    from fewtask.experiments.grid import gather, plan
+    from fewtask.experiments.grid import gather, plan, plan_followers
 
     experiment, tables = chosen(command)
     if experiment is not None:
@@ -61,6 +61,13 @@ def main(argv: list[str]) -> int:
     gathered = gather(runs, ledger, seeds, changes)
     console = make_console()
     failures = fill_ledger(command, runs, gathered, ledger, console)
+    followers = sum(cell.seeds or seeds for cell in cells if cell.steps_of is not None)
+    if followers:
+        console.print(f"then {followers} runs that take their steps from these:", highlight=False)
+        runs = plan_followers(cells, gathered)
+        gathered.add(runs, ledger)
+        more = fill_ledger(command, runs, gathered, ledger, console)
+        failures = None if failures is None or more is None else [*failures, *more]
     if failures is None:
         return 0
     for table in tables:
@@ -84,9 +91,9 @@ def chosen(command: Reproduce) -> tuple[Experiment | None, Sequence[Table]]:
     if experiment is None:
         known = [*table_names(), "all", *declared_names(command.experiments)]
         raise unknown("experiment, table or figure", command.name, known)
-    if datasets or methods:
-        raise SettingsError("--datasets and --methods are for the paper's tables: an experiment declares its own")
-    return experiment, experiment.tables
+    if datasets:
+        raise SettingsError("--datasets is for the paper's tables: an experiment has its own data set")
+    return experiment, [narrow(table, methods=methods) for table in experiment.tables]
 
 
 def show(command: Reproduce, table: Table, gathered: Gathered, folder: Path, console: Console) -> None:

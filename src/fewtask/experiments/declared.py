@@ -11,8 +11,10 @@
     reference = "ProtoNet"      the row that the others are compared with; unset: the table's
     set = {"train.steps" = 9}   settings of every row, whatever the preset says
     title, note                 a heading instead of the folder's name, and a remark
-    [[rows]]                    a row of its own: title, method, set = {"data.strict" = true}, seeds, and settings_of,
-                                another method whose settings of the preset it takes instead of its method's own
+    [[rows]]                    a row of its own: title, method, set = {"data.strict" = true}, seeds;
+                                settings_of: another method whose settings of the preset it takes instead of its own;
+                                refit = true: another that trains on validation tasks too, for the steps it selected;
+                                voters = "folds": of the method auto, another way to vote than that of its settings
     [map.rows] [map.columns]    setting, values ("all" leaves it as it is) and title: a table for each pair of values
 
 `grid.toml` is the search that chose `preset.toml`, `records/` holds the runs. Nothing else is known of an experiment.
@@ -27,11 +29,13 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any, Literal, get_args
 
+from fewtask.auto_settings import Ensemble
 from fewtask.changes import flat, nested
 from fewtask.errors import SettingsError, unknown
 from fewtask.experiments.grid import Cell, Changes
 from fewtask.experiments.narrowing import narrow
 from fewtask.experiments.tables import COMPARED, METHOD_TITLES, OURS, Axis, Table, get_table
+from fewtask.methods import AUTO
 from fewtask.presets import is_path, preset_label
 
 Role = Literal["primary", "ablation", "exploration", "superseded"]
@@ -40,7 +44,7 @@ ROOT = Path("experiments")
 FILE = "experiment.toml"
 KNOWN = {"asks", "role", "looked_at", "preset", "tables", "methods", "seeds", "test", "reference", "set", "title",
          "note", "rows", "map"}  # fmt: skip
-ROW_KEYS = ("title", "method", "settings_of", "set", "seeds")
+ROW_KEYS = ("title", "method", "settings_of", "set", "seeds", "refit", "voters")
 SHORT_TITLES = {
     "data.train_tasks": "training tasks",
     "data.train_classes": "training classes",
@@ -155,7 +159,7 @@ def _experiment(folder: Path, values: Mapping[str, Any]) -> Experiment:
     tables = [_named(plain, name, values) for name in values.get("tables", ())]
     if "map" in values:
         tables.append(_map(plain, values))
-    rows = [_row(plain, row) for row in values.get("rows", ())]
+    rows = [cell for row in values.get("rows", ()) for cell in _cells(plain, row)]
     if tables:
         tables[0] = replace(tables[0], cells=(*tables[0].cells, *rows))
     elif rows:
@@ -169,9 +173,12 @@ def _experiment(folder: Path, values: Mapping[str, Any]) -> Experiment:
 
 def _changed(table: Table, changes: Changes) -> Table:
     """With settings of every row; those that a row has of its own come last."""
-    pairs = flat(changes).items()
-    cells = [replace(cell, changes=nested([*pairs, *flat(cell.changes).items()])) for cell in table.cells]
-    return replace(table, cells=tuple(cells))
+
+    def changed(cell: Cell) -> Cell:
+        own = nested([*flat(changes).items(), *flat(cell.changes).items()])
+        return replace(cell, changes=own, steps_of=cell.steps_of and changed(cell.steps_of))
+
+    return replace(table, cells=tuple(map(changed, table.cells)))
 
 
 def _compared(table: Table, wanted: str | None) -> Table:
@@ -196,17 +203,26 @@ def _named(experiment: Experiment, name: str, values: Mapping[str, Any]) -> Tabl
     return replace(table, cells=tuple(cells))
 
 
-def _row(experiment: Experiment, values: Mapping[str, Any]) -> Cell:
+def _cells(experiment: Experiment, values: Mapping[str, Any]) -> list[Cell]:
+    """A row of its own, and its refit where that is asked for."""
     if unknown_keys := set(values) - set(ROW_KEYS):
         raise unknown("key of a row", min(unknown_keys), ROW_KEYS)
     if "method" not in values:
         raise SettingsError("a row has no method")
-    changes = nested(flat(values.get("set", {})).items())
-    title = values.get("title", METHOD_TITLES.get(values["method"], values["method"]))
-    return Cell(
-        title, experiment.name, experiment.preset, values["method"], changes,
-        seeds=values.get("seeds"), settings_of=values.get("settings_of"),
+    method, voters = values["method"], values.get("voters")
+    if voters is not None and (method != AUTO or voters not in get_args(Ensemble)):
+        known = ", ".join(get_args(Ensemble))
+        raise SettingsError(f"voters = {voters!r}: it is for rows of the method auto, and one of {known}")
+    settings = flat(values.get("set", {}))
+    title = values.get("title", METHOD_TITLES.get(method, method))
+    cell = Cell(
+        title, experiment.name, experiment.preset, method, nested(settings.items()),
+        seeds=values.get("seeds"), settings_of=values.get("settings_of"), voters=voters,
     )  # fmt: skip
+    if not values.get("refit", False):
+        return [cell]
+    changes = nested([*settings.items(), ("data.train_on_validation", True)])
+    return [cell, replace(cell, row=f"{title}, refit", changes=changes, steps_of=cell)]
 
 
 def _map(experiment: Experiment, values: Mapping[str, Any]) -> Table:

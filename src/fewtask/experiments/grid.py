@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from fewtask.experiments.ledger import Ledger, run_digest, run_stem
-from fewtask.methods import get_method
+from fewtask.methods import AUTO, get_method, groups_of
 from fewtask.presets import load_preset, preset_label
 from fewtask.settings import RunSettings, update
 
@@ -35,6 +35,10 @@ class Cell:
     """So many seeds instead of the table's."""
     settings_of: str | None = None
     """The method whose settings of the preset these are; unset: its own. So that rows differ in the method alone."""
+    steps_of: Cell | None = None
+    """Trained for as many steps as the run of this other cell with the same seed selected."""
+    voters: str | None = None
+    """Of `auto`: another way to vote than the one that its settings name."""
 
 
 @dataclass(frozen=True)
@@ -67,7 +71,7 @@ def cell_settings(cell: Cell, seed: int, changes: Sequence[Changes] = ()) -> Run
 def seed_settings(cell: Cell, seeds: Iterable[int], changes: Sequence[Changes] = ()) -> dict[int, RunSettings]:
     """The settings of a cell's runs by seed."""
     for method in (cell.method, cell.settings_of or cell.method):
-        get_method(method)
+        groups_of(method)
     settings = load_preset(cell.preset, cell.settings_of or cell.method)
     for change in ({"method": cell.method}, cell.changes, *changes):
         settings = update(settings, change)
@@ -77,9 +81,17 @@ def seed_settings(cell: Cell, seeds: Iterable[int], changes: Sequence[Changes] =
 
 
 def plan(
-    cells: Iterable[Cell], seeds: int, changes: Sequence[Changes] = (), task_maps: Iterable[Cell] = ()
+    cells: Iterable[Cell],
+    seeds: int,
+    changes: Sequence[Changes] = (),
+    task_maps: Iterable[Cell] = (),
+    known: Gathered | None = None,
 ) -> list[PlannedRun]:
-    """Every run once, seed by seed: stopped anywhere, the grid leaves a fair comparison."""
+    """Every run once, seed by seed: stopped anywhere, the grid leaves a fair comparison.
+
+    Cells that take their steps from others are planned where `known` has the runs of those.
+    """
+    known = known or Gathered(seeds, changes, {}, {})
     cells, mapped = list(cells), list(task_maps)
     wanted = [(cell, cell.seeds or seeds, False) for cell in cells]
     # Task maps are drawn from the first seed.
@@ -87,10 +99,9 @@ def plan(
     found: dict[tuple[int, str], PlannedRun] = {}
     for cell, count, with_map in wanted:
         label = preset_label(cell.preset)
-        for seed, settings in seed_settings(cell, range(count), changes).items():
+        for seed, settings in known.settings_of(cell, count).items():
             key = (seed, run_stem(label, settings))
-            known = found.get(key)
-            if known is None or (with_map and seed == 0):
+            if key not in found or (with_map and seed == 0):
                 found[key] = PlannedRun(label, settings, with_map)
     return [run for _, run in sorted(found.items(), key=lambda item: item[0][0])]
 
@@ -105,11 +116,19 @@ class Gathered:
     """By the hash of their settings."""
     maps: dict[str, dict[str, Any]]
 
+    def settings_of(self, cell: Cell, seeds: int | None = None) -> dict[int, RunSettings]:
+        """The settings of a cell's runs by seed; where it takes its steps from another's runs, as far as those are."""
+        settings = seed_settings(cell, range(seeds or cell.seeds or self.seeds), self.changes)
+        if cell.steps_of is None:
+            return settings
+        # What is untrained selects step 0, and a run has one at least.
+        steps = {seed: max(1, record["selected_step"]) for seed, record in self.of(cell.steps_of).items()}
+        return {seed: update(settings[seed], {"train": {"steps": steps[seed]}}) for seed in settings if seed in steps}
+
     def of(self, cell: Cell) -> dict[int, dict[str, Any]]:
         """The records of a cell by seed."""
-        settings = seed_settings(cell, range(cell.seeds or self.seeds), self.changes)
-        found = {seed: self.records.get(run_digest(own)) for seed, own in settings.items()}
-        return {seed: record for seed, record in found.items() if record is not None}
+        found = {seed: self.records.get(run_digest(own)) for seed, own in self.settings_of(cell).items()}
+        return {seed: _voting(record, cell.voters) for seed, record in found.items() if record is not None}
 
     def map_of(self, cell: Cell) -> dict[str, Any] | None:
         return self.maps.get(run_digest(cell_settings(cell, 0, self.changes)))
@@ -137,7 +156,19 @@ def gather(runs: Iterable[PlannedRun], ledger: Ledger, seeds: int, changes: Sequ
 
 def gather_cells(cells: Sequence[Cell], ledger: Ledger, seeds: int, changes: Sequence[Changes] = ()) -> Gathered:
     """What a ledger holds of the cells of a table, with those task maps that there are."""
-    return gather(plan(cells, seeds, changes, cells), ledger, seeds, changes)
+    gathered = gather(plan(cells, seeds, changes, cells), ledger, seeds, changes)
+    gathered.add(plan_followers(cells, gathered), ledger)
+    return gathered
+
+
+def plan_followers(cells: Iterable[Cell], known: Gathered) -> list[PlannedRun]:
+    """The runs of cells that take their steps from others, as far as those have run."""
+    return plan([cell for cell in cells if cell.steps_of is not None], known.seeds, known.changes, known=known)
+
+
+def _voting(record: dict[str, Any], voters: str | None) -> dict[str, Any]:
+    """The record as it would be with another way to vote."""
+    return record if voters is None or "voters" not in record else record | {"test": record["voters"][voters]}
 
 
 def complete(run: PlannedRun, ledger: Ledger, test: bool) -> bool:
@@ -173,8 +204,21 @@ def estimate(runs: Sequence[PlannedRun], records: Iterable[Mapping[str, Any]], w
 
 
 def rough_pace(settings: RunSettings) -> float:
-    """Seconds a step, by rule of thumb."""
-    pace = ROUGH_STEP.get(settings.encoder.name, 0.02) * get_method(settings.method).cost
+    """Seconds a step, by rule of thumb; of `auto` its whole search, divided by the steps that its settings name."""
+    pace = ROUGH_STEP.get(settings.encoder.name, 0.02)
+    if settings.method == AUTO:
+        pace *= counted_steps(settings)[1] / settings.train.steps
+    else:
+        pace *= get_method(settings.method).cost
     if settings.interpolation.pairs == "all" and "meta-interpolation" in settings.method:
         pace *= math.sqrt(settings.episode.shot)
     return pace * LARGE_IMAGES.get(settings.dataset, 1.0)
+
+
+def counted_steps(settings: RunSettings) -> tuple[int, float]:
+    """Steps that a run of `auto` tells of while it is under way, and its cost in steps of a ProtoNet; about."""
+    from fewtask.auto.candidates import named_candidates
+    from fewtask.auto.rungs import foreseen
+
+    wanted = settings.auto.wanted
+    return foreseen(settings.auto, named_candidates(same_classes=True, wanted=wanted))

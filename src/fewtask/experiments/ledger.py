@@ -14,7 +14,7 @@ from typing import Any
 
 from fewtask.errors import FewtaskError, RunError
 from fewtask.files import one_line_each, read_json, write_text
-from fewtask.methods import get_method
+from fewtask.methods import groups_of
 from fewtask.record import record_problem
 from fewtask.settings import RunSettings, digest, from_dict, identity
 
@@ -23,7 +23,7 @@ MAPS = "maps"
 
 def run_digest(settings: RunSettings) -> str:
     """The hash of what makes a run what it is."""
-    return digest(identity(settings, get_method(settings.method).groups))
+    return digest(identity(settings, groups_of(settings.method)))
 
 
 def run_stem(preset: str, settings: RunSettings) -> str:

@@ -10,11 +10,15 @@ import shutil
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from fewtask.experiments.grid import PlannedRun, complete
+from fewtask.experiments.grid import PlannedRun, complete, counted_steps
 from fewtask.experiments.ledger import Ledger
 from fewtask.locks import alone
+from fewtask.methods import AUTO
+
+if TYPE_CHECKING:
+    from fewtask.pool import Dataset
 
 
 @dataclass(frozen=True)
@@ -40,7 +44,8 @@ class Job:
 
     @property
     def steps(self) -> int:
-        return self.run.settings.train.steps
+        settings = self.run.settings
+        return counted_steps(settings)[0] if settings.method == AUTO else settings.train.steps
 
     def work(self, on_step: Callable[[int], None] | None = None) -> dict[str, Any]:
         record = run_one(self, on_step=on_step)
@@ -73,23 +78,40 @@ def run_one(job: Job, threads: int = 1, on_step: Callable[[int], None] | None = 
 
 def _run(job: Job, folder: Path, ledger: Ledger, on_step: Callable[[int], None] | None) -> dict[str, Any]:
     from fewtask.datasets.cache import load_dataset
+
+    settings = job.run.settings
+    begun = "auto.json" if settings.method == AUTO else "config.json"
+    if folder.exists() and not (folder / begun).exists():
+        # Killed before it had written anything of use.
+        shutil.rmtree(folder)
+    dataset = load_dataset(settings.dataset, settings.data, data_dir=job.data_dir, raw_dir=job.raw_dir)
+    record = (_choose if settings.method == AUTO else _train)(job, dataset, folder, ledger, on_step)
+    ledger.write(record)
+    return record
+
+
+def _choose(
+    job: Job, dataset: Dataset, folder: Path, ledger: Ledger, on_step: Callable[[int], None] | None
+) -> dict[str, Any]:
+    from fewtask.auto.recorded import run_auto
+
+    return run_auto(job.run.settings, dataset, folder, preset=job.run.preset, test=job.test, on_step=on_step)
+
+
+def _train(
+    job: Job, dataset: Dataset, folder: Path, ledger: Ledger, on_step: Callable[[int], None] | None
+) -> dict[str, Any]:
     from fewtask.experiments.task_map import task_map
     from fewtask.run import execute
 
     settings = job.run.settings
-    if folder.exists() and not (folder / "config.json").exists():
-        # Killed before it had written anything of use.
-        shutil.rmtree(folder)
-    dataset = load_dataset(settings.dataset, settings.data, data_dir=job.data_dir, raw_dir=job.raw_dir)
 
     def heard(row: dict[str, Any]) -> None:
         if on_step is not None:
             on_step(int(row["step"]))
 
     result = execute(settings, dataset, folder, preset=job.run.preset, test=job.test, show_progress=False, on_row=heard)
-    # A run that another preset began is this one's too.
-    record = result.record | {"preset": job.run.preset}
     if job.run.task_map:
         ledger.write_map(settings, task_map(result.method, dataset.pools(settings.data, settings.episode.way).train))
-    ledger.write(record)
-    return record
+    # A run that another preset began is this one's too.
+    return result.record | {"preset": job.run.preset}

@@ -10,6 +10,7 @@ from typing import Any
 from sklearn.base import BaseEstimator
 from torch import nn
 
+from fewtask.auto.candidates import INSTEAD
 from fewtask.datasets.base import Progress, quiet
 from fewtask.encoders.own import own_encoder
 from fewtask.errors import InputError, SettingsError
@@ -23,7 +24,8 @@ from fewtask.learner.held_out import EPISODES, write_held_out
 from fewtask.learner.inputs import as_array, own_data
 from fewtask.learner.model import FILE, Model
 from fewtask.learner.scoring import episode_accuracy
-from fewtask.learner.training import AUTO, INSTEAD, Trained, auto_options, too_few_tasks, train_automatically, train_one
+from fewtask.learner.training import Trained, auto_options, too_few_tasks, train_automatically, train_one
+from fewtask.methods import AUTO
 from fewtask.own import OwnData
 from fewtask.pool import Dataset
 from fewtask.settings import RunSettings

@@ -21,7 +21,6 @@ from fewtask.pool import Dataset
 from fewtask.run import execute
 from fewtask.settings import RunSettings
 
-AUTO, INSTEAD = "auto", "protonet"
 NAMES = {"centroid": CENTROID, "logistic": LOGISTIC}
 Say = Callable[[str], None]
 
@@ -110,5 +109,5 @@ def auto_options(minutes: float | None, steps: int | None, more: Mapping[str, An
     """Options from a learner's parameters; `steps` is the length of the longest runs."""
     options = AutoSettings(minutes=minutes)
     if steps is not None:
-        options = dataclasses.replace(options, most_steps=steps, first_steps=min(options.first_steps, steps))
+        options = dataclasses.replace(options, most_steps=steps)
     return dataclasses.replace(options, **(more or {}))

@@ -16,9 +16,12 @@ from fewtask.methods.mlti import MLTI
 from fewtask.methods.protonet import ProtoNet
 from fewtask.methods.protonet_st import ProtoNetST
 from fewtask.plugins import Registry
-from fewtask.settings import RunSettings
+from fewtask.settings import COMMON_GROUPS, GROUPS, RunSettings
 
-__all__ = ["METHODS", "Method", "Step", "get_method", "make_method"]
+__all__ = ["AUTO", "METHODS", "Method", "Step", "get_method", "groups_of", "make_method"]
+
+AUTO = "auto"
+"""In place of a method: the choice of one by cross-validation over tasks (fewtask.auto)."""
 
 METHODS: Registry[type[Method]] = Registry(
     "method",
@@ -45,6 +48,13 @@ METHODS: Registry[type[Method]] = Registry(
 
 def get_method(name: str) -> type[Method]:
     return METHODS.find(name)
+
+
+def groups_of(name: str) -> tuple[str, ...]:
+    """Groups of settings, besides the common ones, that a method uses; what chooses a method uses those of all."""
+    if name == AUTO:
+        return tuple(group for group in GROUPS if group not in COMMON_GROUPS)
+    return get_method(name).groups
 
 
 def make_method(settings: RunSettings, input_shape: tuple[int, ...]) -> Method:

@@ -49,5 +49,16 @@ def calibration_error(log_probabilities: np.ndarray, bins: int = BINS) -> float:
 
 def log_loss(log_probabilities: np.ndarray) -> float:
     """Mean of minus the log-probability of each query's own class."""
+    return float(-of_own_class(log_probabilities).mean())
+
+
+def log_losses(log_probabilities: np.ndarray) -> np.ndarray:
+    """[E] the same of each episode."""
+    found: np.ndarray = -of_own_class(log_probabilities).mean(axis=1)
+    return found
+
+
+def of_own_class(log_probabilities: np.ndarray) -> np.ndarray:
+    """[E, M] log-probability of each query's own class."""
     labels = query_classes(log_probabilities)
-    return float(-log_probabilities[:, np.arange(len(labels)), labels].mean())
+    return log_probabilities[:, np.arange(len(labels)), labels]

@@ -10,7 +10,7 @@ from fewtask.errors import FewtaskError
 from fewtask.experiments.declared import Experiment
 from fewtask.experiments.search import read_search
 from fewtask.experiments.tables import METHOD_TITLES
-from fewtask.methods import get_method
+from fewtask.methods import groups_of
 from fewtask.presets import load_preset
 from fewtask.report.collect import Collected, setup_text
 from fewtask.settings import from_dict, identity
@@ -54,7 +54,7 @@ def _own_settings(path: Path, record: dict[str, Any], experiment: Experiment) ->
 def differing(record: dict[str, Any], preset: str) -> dict[str, Any]:
     """The settings of a run that are not a preset's; those of an unknown method or setting differ in nothing."""
     try:
-        groups = get_method(record["method"]).groups
+        groups = groups_of(record["method"])
         own = flat(identity(from_dict(record["settings"]), groups))
         base = flat(identity(load_preset(preset, record["method"]), groups))
     except FewtaskError:
