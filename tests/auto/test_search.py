@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
+import os
 from pathlib import Path
 from typing import Any
 
@@ -226,3 +227,49 @@ def test_the_first_rung_is_shorter_where_it_would_take_most_of_the_time(
     assert rungs[-1] <= 200
     # A search that goes on has the rungs that it began with, however fast the machine is by then.
     assert rungs_for(search, tried, options, 1, lambda search: 1e-6) == rungs
+
+
+def test_a_search_that_was_killed_before_its_first_run_starts_again(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    begun = start(dataset(pool_of_tasks()), base(), out, FEW, "cpu")
+    (out / "auto.json").unlink()
+    (out / ".auto.json.17.part").write_text("{")
+    again = start(dataset(pool_of_tasks()), base(), out, FEW, "cpu")
+    assert again == begun
+    assert (out / "auto.json").exists()
+    (out / "auto.json").unlink()
+    (out / "thesis.txt").write_text("mine")
+    with pytest.raises(RunError, match="is not empty and holds no search"):
+        start(dataset(pool_of_tasks()), base(), out, FEW, "cpu")
+
+
+def test_weights_that_are_made_again_leave_the_score_alone(search: Search, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Killed meanwhile, a finished search would have lost a candidate."""
+    run = FoldRun(search, candidates(pool_of_tasks(), FEW.candidates)[0], 0, 10)
+    score = carry_out(run)
+    weights = {name: value.clone() for name, value in run.model().state_dict().items()}
+    run.model_path.unlink()
+    with monkeypatch.context() as patched:
+        patched.setattr(fold_run, "make_method", lambda *args: (_ for _ in ()).throw(RuntimeError("killed")))
+        with pytest.raises(RuntimeError, match="killed"):
+            run.model()
+    assert run.score() == score
+    again = run.model().state_dict()
+    assert all(torch.equal(again[name], value) for name, value in weights.items())
+
+
+def test_a_run_that_the_worker_of_a_killed_search_is_still_saving_is_waited_for(
+    search: Search, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = FoldRun(search, candidates(pool_of_tasks(), FEW.candidates)[0], 0, 10)
+    lock = run.folder.with_name(".0.lock")
+    seen = []
+
+    def watched(*args: Any) -> dict[str, Any]:
+        seen.append(lock.read_text())
+        return {"steps": 10, "seconds": 0.0, "accuracy": 0.5, "loss": 1.0, "tasks": {"a": 0.5}}
+
+    monkeypatch.setattr(fold_run, "_train_and_score", watched)
+    carry_out(run)
+    assert seen == [str(os.getpid())]
+    assert not lock.exists()

@@ -120,13 +120,18 @@ def start(dataset: Dataset, base: RunSettings, out: Path, options: AutoSettings,
     if (out / "auto.json").exists():
         if read_json(out / "auto.json") != asked:
             raise RunError(f"{out} holds a search with other settings or tasks: choose another --out")
-    elif out.exists() and any(out.iterdir()):
+    elif out.exists() and not all(_unfinished_start(path) for path in out.iterdir()):
         raise RunError(f"{out} is not empty and holds no search: choose another --out")
     else:
         whole = Dataset(dataset.name, pool, None, None, dataset.features, dataset.notes)
         write_dataset(out / TASKS, whole)
         write_json(out / "auto.json", asked)
     return Search(out, base, folds, options.episodes, device)
+
+
+def _unfinished_start(path: Path) -> bool:
+    """What a search leaves that was killed before it had written what was asked."""
+    return path.name == TASKS or (path.name.startswith(".") and path.suffix == ".part")
 
 
 def finished(out: Path, options: AutoSettings) -> bool:

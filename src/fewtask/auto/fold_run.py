@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -23,6 +24,7 @@ from fewtask.auto.stored import read_dataset
 from fewtask.errors import FewtaskError, StoppedError
 from fewtask.evaluation import evaluate, prepare
 from fewtask.files import read_json, read_tensors, write_json, write_tensors
+from fewtask.locks import alone
 from fewtask.methods import Method, make_method
 from fewtask.pool import TaskPool
 from fewtask.protocol import EpisodeList, draw_episodes
@@ -84,11 +86,15 @@ class FoldRun:
         found: dict[str, Any] | None = read_json(self.score_path) if self.score_path.exists() else None
         return found
 
+    def alone(self) -> AbstractContextManager[None]:
+        """A worker outlives a search that is killed until its state is saved; the next waits for that."""
+        return alone(self.folder.with_name(f".{self.fold}.lock"))
+
     def model(self) -> Method:
-        """The method with the weights of its last step; made again where they were removed."""
-        if not self.model_path.exists():
-            self.score_path.unlink(missing_ok=True)
-            carry_out(self)
+        """The method with the weights of its last step; made again where they were removed. The score stays."""
+        with self.alone():
+            if not self.model_path.exists():
+                _train_and_score(self, None, time.time, None)
         pool = self.search.all_folds()[self.fold].train
         method = make_method(self.settings, pool.input_shape)
         method.load_state_dict(read_tensors(self.model_path)[0])
@@ -120,19 +126,20 @@ def carry_out(
     on_step: Callable[[int], None] | None = None,
 ) -> dict[str, Any]:
     """The score, made now unless it is there; a run that cannot be has the reason instead of accuracies."""
-    known = run.score()
-    if known is not None:
-        return known
-    started = clock()
-    try:
-        score = _train_and_score(run, deadline, clock, on_step)
-    except StoppedError:
-        raise
-    except FewtaskError as error:
-        score = {"failed": str(error)}
-    score["wall"] = round(clock() - started, 3)
-    write_json(run.score_path, score)
-    return score
+    with run.alone():
+        known = run.score()
+        if known is not None:
+            return known
+        started = clock()
+        try:
+            score = _train_and_score(run, deadline, clock, on_step)
+        except StoppedError:
+            raise
+        except FewtaskError as error:
+            score = {"failed": str(error)}
+        score["wall"] = round(clock() - started, 3)
+        write_json(run.score_path, score)
+        return score
 
 
 def _train_and_score(
