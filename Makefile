@@ -22,7 +22,8 @@ lint: $(INSTALLED)
 test: lint
 	$(BIN)/pytest
 
-# Kills, fuzzed files and planted faults, which take hours; figures go to docs/trust.md. CHAOS="--kills 4 --fuzz 1000".
+# Kills, fuzzed files and planted faults, which take hours and go on where they were stopped; figures go to
+# docs/trust.md. A part alone: CHAOS="--only fuzz --fuzz 50000".
 chaos: $(INSTALLED)
 	$(BIN)/python tests/chaos/run.py $(CHAOS)
 

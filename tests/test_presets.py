@@ -152,6 +152,9 @@ def test_a_preset_by_path_extends_a_name_or_another_file(tmp_path: Path) -> None
         ("[train]\nsteps = 7", "names no data set"),
         ('dataset = "nci"\n[train]\nstep = 7', "own.toml: unknown setting 'train.step': did you mean 'train.steps'"),
         ("steps", "own.toml is not valid TOML"),
+        ("extends = 3", "own.toml extends 3: name a preset"),
+        ('dataset = "nci"\nmethods = 3', r"has no tables \[methods.NAME\] but methods = 3"),
+        ('dataset = "nci"\n[methods]\nprotonet = 3', r"has no tables \[methods.NAME\]"),
     ],
 )
 def test_a_wrong_file_is_refused_with_the_reason(tmp_path: Path, text: str, word: str) -> None:

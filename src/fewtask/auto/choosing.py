@@ -138,7 +138,10 @@ def finished(out: Path, options: AutoSettings) -> bool:
     """Whether a search that had as much time is over."""
     if not (out / VOTE).exists():
         return False
-    had, asked = read_json(out / VOTE)["minutes"], options.minutes
+    vote, asked = read_json(out / VOTE), options.minutes
+    had = vote.get("minutes", False) if isinstance(vote, dict) else False
+    if had is not None and type(had) not in (int, float):
+        raise RunError(f"{out / VOTE} is damaged: remove it, and the search goes on")
     return not had or bool(asked and asked <= had)
 
 

@@ -8,6 +8,7 @@ SEARCH/folds/CANDIDATE/FOLD/checkpoint.safetensors   from which a longer run goe
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager
@@ -21,7 +22,7 @@ import torch
 from fewtask.auto.candidates import Candidate, candidate_settings
 from fewtask.auto.folds import Fold, deal
 from fewtask.auto.stored import read_dataset
-from fewtask.errors import FewtaskError, StoppedError
+from fewtask.errors import FewtaskError, RunError, StoppedError
 from fewtask.evaluation import evaluate, prepare
 from fewtask.files import read_json, read_tensors, write_json, write_tensors
 from fewtask.locks import alone
@@ -83,8 +84,13 @@ class FoldRun:
 
     def score(self) -> dict[str, Any] | None:
         """What is known of it, None while it is not done."""
-        found: dict[str, Any] | None = read_json(self.score_path) if self.score_path.exists() else None
-        return found
+        if not self.score_path.exists():
+            return None
+        found = read_json(self.score_path)
+        if not _is_score(found):
+            raise RunError(f"{self.score_path} is damaged: remove it to train that run again")
+        score: dict[str, Any] = found
+        return score
 
     def alone(self) -> AbstractContextManager[None]:
         """A worker outlives a search that is killed until its state is saved; the next waits for that."""
@@ -116,6 +122,25 @@ def fold_episodes(
     query = query or max(1, min(settings.evaluation.query, int(pool.sizes.min()) - shot))
     seed = settings.evaluation.seed + shot
     return draw_episodes(pool, per_task * max(1, parts), settings.episode.way, shot, query, seed)
+
+
+def _is_score(found: Any) -> bool:
+    """Whether it has the entries of a score, or says why there is none."""
+
+    def number(value: Any) -> bool:
+        return type(value) in (int, float) and math.isfinite(value)
+
+    if not isinstance(found, dict) or not number(found.get("wall")):
+        return False
+    if "failed" in found:
+        return True
+    tasks = found.get("tasks")
+    return (
+        all(number(found.get(key)) for key in ("steps", "seconds", "accuracy"))
+        and isinstance(tasks, dict)
+        and bool(tasks)
+        and all(map(number, tasks.values()))
+    )
 
 
 def carry_out(

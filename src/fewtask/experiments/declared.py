@@ -131,6 +131,8 @@ def read_experiment(folder: Path) -> Experiment:
         return _experiment(folder, values)
     except SettingsError as error:
         raise SettingsError(f"{path}: {error}") from error
+    except (AttributeError, TypeError, KeyError, ValueError) as error:
+        raise SettingsError(f"{path}: a value stands where a table, a list or a text belongs: {error}") from error
 
 
 def _experiment(folder: Path, values: Mapping[str, Any]) -> Experiment:

@@ -63,6 +63,8 @@ def load_preset(name: str | Path, method: str) -> RunSettings:
     values = read_preset(str(name))
     values.pop("about", None)
     per_method = values.pop("methods", {})
+    if not isinstance(per_method, dict) or not all(isinstance(own, dict) for own in per_method.values()):
+        raise SettingsError(f"the preset {name} has no tables [methods.NAME] but methods = {per_method!r}")
     try:
         settings = update(RunSettings(method=method), values)
         return update(settings, per_method.get(method, {}))
@@ -76,6 +78,8 @@ def _chain(name: str) -> list[str]:
     """A preset after those that it extends, the root first; paths are complete."""
     chain = [name]
     while (base := _read(chain[0]).get("extends")) is not None:
+        if not isinstance(base, str):
+            raise SettingsError(f"the preset {chain[0]} extends {base!r}: name a preset, or its file")
         if is_path(base) and is_path(chain[0]):
             base = os.path.normpath(Path(chain[0]).parent / base)
         if base in chain:
