@@ -81,11 +81,12 @@ def choose_for(
     clock: Clock = time.time,
     say: Say = lambda sentence: None,
     show_progress: bool | None = None,
+    floors: bool = True,
 ) -> Chosen:
     """Everything in one folder; interrupted at any moment, the same call goes on.
 
     base: encoder, sizes of episodes, learning rate, seed; candidates change the rest. Meta-test tasks of the data set
-    are not looked at.
+    are not looked at. floors: also what is untrained, by number of examples, which takes a while with many classes.
     """
     options = options or AutoSettings()
     workers = workers or usable_cores()
@@ -104,7 +105,7 @@ def choose_for(
             found = halve(search, tried, rungs, runner, budget, workers, say, show_progress is not False)
         winner, verdict = choose(found.standings, options.rule, options.margin)
         say(f"{verdict}; {budget.said()}")
-        return finish(search, dataset, options, found, winner, verdict, show_progress)
+        return finish(search, dataset, options, found, winner, verdict, show_progress, floors)
 
 
 def start(dataset: Dataset, base: RunSettings, out: Path, options: AutoSettings, device: str) -> Search:
@@ -153,6 +154,7 @@ def finish(
     winner: Standing,
     verdict: str,
     show_progress: bool | None,
+    with_floors: bool,
 ) -> Chosen:
     """The refit, the vote, how sure it may be; losers' weights go."""
     result = refit(
@@ -165,7 +167,7 @@ def finish(
     shots = tuple(held_out_shots(runs, few))
     calibration = calibration_of(shots)
     floors = {}
-    for one in ranked([one for one in found.standings if one.candidate.floor]):
+    for one in ranked([one for one in found.standings if with_floors and one.candidate.floor]):
         if one.candidate.method not in floors:
             floors[one.candidate.method] = (
                 shots if one is winner else tuple(held_out_shots(fold_runs(search, one), few))

@@ -134,6 +134,7 @@ def data_set(command: CrossValidate) -> int:
         device=choose_device(command.device),
         executor=executor_of(command),
         say=lambda sentence: console.print(sentence, highlight=False, soft_wrap=True),
+        floors=False,
     )
     save_model(chosen, dataset.train.scale, tuple(dataset.input_shape), base, out)
     show(chosen, base, out, console)
