@@ -1,9 +1,10 @@
-"""Fills in what pages copy from elsewhere: results, the map of where interpolation pays, ingredients, the house.
+"""Fills in what pages copy from elsewhere: results, the map of where interpolation pays, ingredients,
+what choosing is worth, the house.
 
     python tools/fill_pages.py          # or make pages
 
-The first table is that of docs/results/index.md, which `fewtask report` makes; the second comes from the records; the
-picture is that of docs/rooms.toml. The tests compare all of them with what is committed.
+The first table is that of docs/results/index.md, which `fewtask report` makes; those of ingredients and of choosing
+come from the records; the picture is that of docs/rooms.toml. The tests compare all of them with what is committed.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from xml.sax.saxutils import escape
 
 from fewtask.report.collect import collect
 from fewtask.report.ingredients import ingredients_table
+from fewtask.report.nested import nested_table
 
 ROOT = Path(__file__).resolve().parents[1]
 INDEX = ROOT / "docs" / "results" / "index.md"
@@ -23,6 +25,7 @@ README = ROOT / "README.md"
 START = ROOT / "docs" / "index.md"
 MAP = INDEX.parent / "rainbow-digits-map.svg"
 WHAT_WORKS = ROOT / "docs" / "what-works.md"
+WHICH = ROOT / "docs" / "which-method.md"
 SHOWN = ("data set", "Meta-Interpolation", "best of the others", "difference, paired", "seeds")
 NOTE = (
     "Test accuracy in percent ± half of the 95 % interval over seeds. Every method had the best of as many settings, "
@@ -77,12 +80,13 @@ def filled(page: str, name: str, text: str) -> str:
 def pages() -> dict[Path, str]:
     """Every page that copies something, as it should be."""
     results = results_table(INDEX.read_text(encoding="utf-8"))
-    ingredients = ingredients_table(collect(ROOT / "experiments"))
+    collected = collect(ROOT / "experiments")
     readme = filled(README.read_text(encoding="utf-8"), "map", map_picture("docs/results"))
     return {
         README: filled(readme, "results", results),
         START: filled(START.read_text(encoding="utf-8"), "map", map_picture("results")),
-        WHAT_WORKS: filled(WHAT_WORKS.read_text(encoding="utf-8"), "ingredients", ingredients),
+        WHAT_WORKS: filled(WHAT_WORKS.read_text(encoding="utf-8"), "ingredients", ingredients_table(collected)),
+        WHICH: filled(WHICH.read_text(encoding="utf-8"), "nested", nested_table(collected)),
         HOUSE: house(rooms()),
     }
 

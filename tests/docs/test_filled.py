@@ -23,11 +23,14 @@ def tool() -> ModuleType:
 
 def test_every_page_has_what_it_copies(tool: ModuleType) -> None:
     made = tool.pages()
-    assert {path.name for path in made} == {"README.md", "index.md", "what-works.md", "house.svg"}
+    assert {path.name for path in made} == {
+        "README.md", "index.md", "what-works.md", "which-method.md", "house.svg",
+    }  # fmt: skip
     for path, text in made.items():
         assert text == path.read_text(encoding="utf-8"), f"{path.name}: run `make pages`"
     assert made[tool.README].count("docs/results/") >= 9, "each data set and the page of results"
     assert "| weight decay | alone |" in made[tool.WHAT_WORKS]
+    assert "Never below the centroid" in made[tool.WHICH]
 
 
 def test_a_text_goes_between_its_marks_and_nothing_else_changes(tool: ModuleType) -> None:

@@ -10,7 +10,7 @@ import numpy as np
 from fewtask.experiments.declared import Experiment, read_experiment
 from fewtask.experiments.grid import Cell, cell_settings
 from fewtask.experiments.ledger import Ledger
-from fewtask.methods import get_method
+from fewtask.methods import groups_of
 from fewtask.presets import preset_label
 from fewtask.record import FORMAT, pack
 from fewtask.settings import RunSettings, identity
@@ -75,13 +75,13 @@ def record(
         "dataset": settings.dataset,
         "method": settings.method,
         "seed": settings.seed,
-        "settings": identity(settings, get_method(settings.method).groups),
+        "settings": identity(settings, groups_of(settings.method)),
         "data_fingerprint": "0123456789abcdef",
         "environment": {"fewtask": "0.1.0", "python": "3.11", "torch": "2.5", "numpy": "2", "processor": "<script>"},
         "seconds": 100.0 + 10 * quality,
         "selected_step": steps // 2,
         "history": [] if settings.method == "centroid" else points,
-        "hyper_updates": 17 if "hyper" in get_method(settings.method).groups else 0,
+        "hyper_updates": 17 if "hyper" in groups_of(settings.method) else 0,
         "validation": score(np.minimum(correct + 1, QUERIES), 1.2 - 0.1 * quality),
     }
     return values | ({"test": score(correct, 1.0)} if test else {})

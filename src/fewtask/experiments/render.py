@@ -53,6 +53,10 @@ def updates_text(result: CellResult) -> str:
     return f"{low}" if low == high else f"{low} to {high}"
 
 
+def calibration_text(calibration: tuple[float, float] | None) -> str:
+    return "" if calibration is None else "{:.3f} → {:.3f}".format(*calibration)
+
+
 def duration(seconds: float) -> str:
     if seconds < 90:
         return f"{seconds:.0f} s"

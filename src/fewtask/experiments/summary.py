@@ -26,6 +26,8 @@ class CellResult:
     seconds: float | None
     updates: tuple[int, int] | None
     """Least and greatest number of updates of λ; None where nothing is updated."""
+    calibration: tuple[float, float] | None
+    """Expected calibration error before and after calibration; None where nothing was calibrated."""
 
 
 @dataclass(frozen=True)
@@ -71,9 +73,17 @@ def summarise(table: Table, gathered: Gathered, test: bool = True) -> Summary:
                 _mean([record["validation"]["accuracy"] for record in runs]),
                 _mean([record["seconds"] for record in runs]),
                 _span([record.get("hyper_updates", 0) for record in runs]),
+                calibration(runs, split),
             )
         )
     return Summary(table, split, tuple(results), gathered.seeds)
+
+
+def calibration(records: Sequence[dict[str, Any]], split: str = "test") -> tuple[float, float] | None:
+    """Expected calibration error before and after, the mean over seeds."""
+    scores = [record[split] for record in records if "calibrated_error" in record.get(split, {})]
+    before, after = (_mean([score[key] for score in scores]) for key in ("calibration_error", "calibrated_error"))
+    return None if before is None or after is None else (before, after)
 
 
 def _last_loss(record: dict[str, Any]) -> float | None:

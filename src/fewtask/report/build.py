@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from fewtask.errors import RunError
-from fewtask.experiments.render import LEGEND, mean_text, own_text, paper_text, updates_text
+from fewtask.experiments.render import LEGEND, calibration_text, mean_text, own_text, paper_text, updates_text
 from fewtask.experiments.statistics import Mean, is_clear
 from fewtask.experiments.summary import CellResult
 from fewtask.experiments.tables import METHOD_TITLES
@@ -15,7 +15,7 @@ from fewtask.presets import preset_label
 from fewtask.report.claims import VERDICTS, Claim, counted
 from fewtask.report.collect import Collected, DatasetPage, Filled, Shown, Standing, facts, preset_lines
 from fewtask.report.findings import read_findings
-from fewtask.report.markdown import claim_sentence, dataset_picture, map_picture
+from fewtask.report.markdown import CALIBRATION, claim_sentence, dataset_picture, map_picture
 from fewtask.report.panels import Chart, loss_curves, maps, set_sizes
 from fewtask.report.prose import html, inline
 from fewtask.report.runs import run_rows
@@ -182,6 +182,8 @@ def _section(one: Filled, name: str, test: bool) -> Section:
     header += [f"{table.reference} − row"] if test else []
     header += ["row − ProtoNet"] if gains else []
     header += ["validation %" if test else "validation % (seeds)", f"{table.reference} − row, validation"]
+    sure = any(result.calibration for result in one.test.results)
+    header += [CALIBRATION] if sure else []
     header += ["training loss", "validation loss", "updates of λ", "seconds a run"]
     rows = []
     for result, validation in zip(one.test.results, one.validation.results):
@@ -195,6 +197,8 @@ def _section(one: Filled, name: str, test: bool) -> Section:
         numbers += [judged(one.gain(result))] if gains else []
         numbers += [_accuracy(validation.accuracy) if test else Number(own_text(validation))]
         numbers += [Number("") if own else judged(validation.behind)]
+        after = result.calibration and result.calibration[1]
+        numbers += [Number(calibration_text(result.calibration), after)] if sure else []
         numbers += [_plain_number(loss, "{:.3f}") for loss in (result.training_loss, result.validation_loss)]
         numbers += [Number(updates_text(result)), _plain_number(result.seconds, "{:,.0f}")]
         rows.append(Row(result.cell.column, result.cell.row, numbers, _is_best(one, result, test), own))

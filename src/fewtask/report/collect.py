@@ -86,6 +86,12 @@ class Shown:
         return Standing(ours[0], best, lead)
 
     @property
+    def choices(self) -> list[str]:
+        """What `auto` chose, and why, a sentence a seed."""
+        records = sorted((r for r in self.gathered.records.values() if "auto" in r), key=lambda r: int(r["seed"]))
+        return list(dict.fromkeys(_choice(record["seed"], record["auto"]) for record in records))
+
+    @property
     def fingerprints(self) -> list[str]:
         found = {str(r["data_fingerprint"])[:12] for r in self.gathered.records.values() if r.get("data_fingerprint")}
         return sorted(found)
@@ -141,14 +147,31 @@ def collect(root: Path) -> Collected:
     return Collected(root, tuple(pages), ledger.files())
 
 
-def _page(folder: Path, shown: tuple[Shown, ...]) -> DatasetPage:
+def _choice(seed: int, about: dict[str, Any]) -> str:
+    steps = next(line["steps"] for line in about["leaderboard"] if line["remark"] == "chosen")
+    return f"Seed {seed}: {about['verdict']}{f'; trained on all tasks for {steps} steps' if steps else ''}."
+
+
+def dataset_title(folder: Path) -> str:
+    """As its page is called."""
+    return str(_about(folder).get("title", folder.name))
+
+
+def _about(folder: Path) -> dict[str, Any]:
+    path = folder / "dataset.toml"
     try:
-        about, notes = folder / "dataset.toml", folder / "notes.md"
-        values = tomllib.loads(about.read_text(encoding="utf-8")) if about.is_file() else {}
-        text = notes.read_text(encoding="utf-8").strip() if notes.is_file() else ""
+        return tomllib.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise RunError(f"cannot read what is said about {folder.name}: {error}") from error
-    return DatasetPage(folder.name, values.get("title", folder.name), values.get("features", ""), text, shown)
+
+
+def _page(folder: Path, shown: tuple[Shown, ...]) -> DatasetPage:
+    notes = folder / "notes.md"
+    try:
+        text = notes.read_text(encoding="utf-8").strip() if notes.is_file() else ""
+    except (OSError, UnicodeDecodeError) as error:
+        raise RunError(f"cannot read what is said about {folder.name}: {error}") from error
+    return DatasetPage(folder.name, dataset_title(folder), _about(folder).get("features", ""), text, shown)
 
 
 def _show(experiment: Experiment, ledger: Ledger) -> Shown | None:

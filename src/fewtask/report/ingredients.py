@@ -6,7 +6,6 @@ without it, and everything together with it and without it.
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -16,7 +15,7 @@ from fewtask.experiments.grid import Cell, cell_settings
 from fewtask.experiments.ledger import run_digest
 from fewtask.experiments.render import grid, mean_text
 from fewtask.experiments.statistics import Mean, is_clear, over_seeds, paired_difference
-from fewtask.report.collect import Collected, Shown
+from fewtask.report.collect import Collected, Shown, dataset_title
 
 NAME = "ingredients"
 NOT_RUN, NOT_CHOSEN, NO_CHOICE = "not run", "not chosen", "—"
@@ -70,9 +69,7 @@ class _Column:
     """A data set's experiment, as far as it is there."""
 
     def __init__(self, dataset: str, collected: Collected) -> None:
-        about = collected.root / dataset / "dataset.toml"
-        values = tomllib.loads(about.read_text(encoding="utf-8")) if about.is_file() else {}
-        self.title: str = values.get("title", dataset)
+        self.title = dataset_title(collected.root / dataset)
         shown = {one.experiment.name: one for one in collected.shown}
         self.shown: Shown | None = shown.get(f"{dataset}/{NAME}")
         tables = read_experiment(collected.root / dataset / NAME).tables

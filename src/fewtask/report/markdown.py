@@ -7,7 +7,16 @@ from __future__ import annotations
 
 from fewtask.experiments.declared import Experiment
 from fewtask.experiments.pictures import dot_chart, heat_map
-from fewtask.experiments.render import LEGEND, csv_text, grid, mean_text, own_text, paper_text, updates_text
+from fewtask.experiments.render import (
+    LEGEND,
+    calibration_text,
+    csv_text,
+    grid,
+    mean_text,
+    own_text,
+    paper_text,
+    updates_text,
+)
 from fewtask.presets import preset_label
 from fewtask.report.claims import VERDICTS, Claim, counted
 from fewtask.report.collect import Collected, DatasetPage, Filled, Shown, facts, preset_lines
@@ -17,6 +26,7 @@ from fewtask.report.short import in_short
 
 RUNS = "runs.csv"
 INDEX = "index.md"
+CALIBRATION = "calibration error, before → after"
 
 
 def pages(collected: Collected) -> dict[str, str]:
@@ -136,6 +146,7 @@ def _experiment(one: Shown) -> list[str]:
         lines += [_plain(experiment.note), ""]
     for filled in one.filled:
         lines += _table(filled, experiment)
+    lines += [*(f"- {_plain(text)}" for text in one.choices), ""] if one.choices else []
     lines += [f"![paired differences]({name})\n" for name in map_picture(one)]
     return [*lines, *_claims(one.claims)]
 
@@ -166,6 +177,8 @@ def table_texts(one: Filled, column: str, test: bool) -> tuple[list[str], list[l
     header += [f"{_plain(reference)} − row"] if test else []
     header += ["row − ProtoNet"] if gains else []
     header += ["validation %" if test else "validation % (seeds)", f"{_plain(reference)} − row, validation"]
+    sure = any(result.calibration for result in one.test.results)
+    header += [CALIBRATION] if sure else []
     header += ["training loss", "validation loss", "updates of λ", "seconds a run"]
     body = []
     for result, validation in zip(one.test.results, one.validation.results):
@@ -177,6 +190,7 @@ def table_texts(one: Filled, column: str, test: bool) -> tuple[list[str], list[l
             row += [mean_text(one.gain(result), sign=True)] if gains else []
             row += [mean_text(validation.accuracy) if test else own_text(validation)]
             row += ["" if own else mean_text(validation.behind, sign=True)]
+            row += [calibration_text(result.calibration)] if sure else []
             row += ["—" if v is None else f"{v:.3f}" for v in (result.training_loss, result.validation_loss)]
             body.append([*row, updates_text(result), "—" if result.seconds is None else f"{result.seconds:,.0f}"])
     return header, body
