@@ -12,7 +12,7 @@ from fewtask import MetaLearner
 from fewtask.cli import main
 from fewtask.files import read_json
 
-OPTIONS = {"folds": 3, "episodes": 10, "candidates": ("protonet", "mean-interpolation"), "margin": -100.0}
+OPTIONS = {"folds": 3, "episodes": 10, "candidates": "protonet; mean-interpolation", "margin": -100.0}
 
 
 def learner(**more: object) -> MetaLearner:
