@@ -230,14 +230,15 @@ def test_reproduce_runs_what_an_experiment_declares_and_keeps_its_records_with_i
     tiny = "[train]\nsteps = 2\nvalidation_episodes = 8\n[evaluation]\nepisodes = 8\n[encoder]\nwidth = 4\n"
     text = 'tables = ["table1"]\nmethods = ["centroid", "protonet"]\nseeds = 2\n'
     folder = declare(tmp_path / "all" / "digits" / "tiny", text, f'extends = "rainbow-digits"\n{tiny}')
-    flags = ["--experiments", str(tmp_path / "all"), "--work-dir", str(tmp_path / "work"), "--out", str(tmp_path)]
+    flags = ["--experiments", str(tmp_path / "all"), "--work-dir", str(tmp_path / "work")]
     assert main(["reproduce", "digits/tiny", *flags, "--dry-run"]) == 0
     assert "4 runs, 0 in the ledger, 4 to do" in capsys.readouterr().out
     assert main(["reproduce", "digits/tiny", *flags]) == 0
     assert len(list((folder / "records").glob("digits-tiny-*.json"))) == 4
     printed = capsys.readouterr().out
     assert "(2)" in printed
-    # The same experiment in another folder finds its runs there.
+    assert (folder / "tables" / "table1.md").exists()
+    # The same experiment in another folder finds its runs there, and what else was written is not taken for a run.
     shutil.copytree(folder, tmp_path / "all" / "digits" / "again", ignore=shutil.ignore_patterns("records"))
     assert main(["reproduce", str(tmp_path / "all" / "digits" / "again"), *flags]) == 0
     assert "4 in the ledger, 0 to do" in capsys.readouterr().out

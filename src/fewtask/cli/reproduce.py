@@ -42,7 +42,8 @@ class Reproduce(GridFlags):
     per_task: bool = False
     """Also a row a test task."""
     out: Path | None = None
-    """Folder for tables and figures; unset: tables/ and figures/ in the ledger's folder."""
+    """Folder for tables and figures; unset: tables/ and figures/ beside the records of an experiment, in the folder of
+    another ledger."""
 
 
 def main(argv: list[str]) -> int:
@@ -70,8 +71,11 @@ def main(argv: list[str]) -> int:
         failures = None if failures is None or more is None else [*failures, *more]
     if failures is None:
         return 0
+    # Not among an experiment's records: those of every experiment are searched with all that lies below them.
+    declared = experiment is not None and ledger.folder == experiment.records.absolute()
+    folder = ledger.folder.parent if declared else ledger.folder
     for table in tables:
-        show(command, table, gathered, ledger.folder, console)
+        show(command, table, gathered, folder, console)
     return say_failures(failures, console)
 
 
