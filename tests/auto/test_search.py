@@ -46,7 +46,7 @@ def search(tmp_path: Path) -> Search:
 
 def made_up(monkeypatch: pytest.MonkeyPatch, clock: HandClock, seconds: float, order: list[FoldRun]) -> None:
     """Runs that take so many seconds a step and are as good as their candidate's place in the list."""
-    known = [c.name for c in candidates(pool_of_tasks(), FEW.candidates)]
+    known = [c.name for c in candidates(pool_of_tasks(), FEW.wanted)]
 
     def run(run: FoldRun, deadline: float | None, at: Any, on_step: Any) -> dict[str, Any]:
         before = 0 if run.steps == 10 else run.steps // 2
@@ -65,7 +65,7 @@ def made_up(monkeypatch: pytest.MonkeyPatch, clock: HandClock, seconds: float, o
 def test_each_rung_keeps_the_better_half_and_all_folds_of_it(search: Search, monkeypatch: pytest.MonkeyPatch) -> None:
     clock, order = HandClock(), list[FoldRun]()
     made_up(monkeypatch, clock, 0.0, order)
-    tried = candidates(pool_of_tasks(), FEW.candidates)
+    tried = candidates(pool_of_tasks(), FEW.wanted)
     halve(search, tried, FEW.rungs, InlineExecutor(), Budget(None, clock), 1, print, show=False)
     by_rung = {steps: [run for run in order if run.steps == steps] for steps in FEW.rungs}
     trained = [c.name for c in tried if not c.floor]
@@ -83,7 +83,7 @@ def test_the_budget_is_kept_with_the_refit_in_it(
     """One second a step: rung 1 takes 120 s, rung 2 60 s for two candidates, rung 3 60 s for one, a refit 10 to 40."""
     clock, order = HandClock(), list[FoldRun]()
     made_up(monkeypatch, clock, 1.0, order)
-    tried = candidates(pool_of_tasks(), FEW.candidates)
+    tried = candidates(pool_of_tasks(), FEW.wanted)
     budget = Budget(60 * minutes, clock)
     found = halve(search, tried, FEW.rungs, InlineExecutor(), budget, 1, print, show=False)
     trained = [one for one in found.standings if not one.candidate.floor]
@@ -97,7 +97,7 @@ def test_the_budget_is_kept_with_the_refit_in_it(
 def test_time_that_an_earlier_attempt_used_counts(search: Search, monkeypatch: pytest.MonkeyPatch) -> None:
     clock, order = HandClock(), list[FoldRun]()
     made_up(monkeypatch, clock, 1.0, order)
-    tried = candidates(pool_of_tasks(), FEW.candidates)
+    tried = candidates(pool_of_tasks(), FEW.wanted)
     halve(search, tried, FEW.rungs, InlineExecutor(), Budget(160.0, clock), 1, print, show=False)
     assert len(order) == 3 * len(tried)
     halve(search, tried, FEW.rungs, InlineExecutor(), Budget(160.0, clock, spent=clock.now), 1, print, show=False)
@@ -106,7 +106,7 @@ def test_time_that_an_earlier_attempt_used_counts(search: Search, monkeypatch: p
 
 def test_a_run_that_is_too_dear_for_what_is_left_is_not_begun(search: Search) -> None:
     """With time for one candidate's next rung and its refit, the second of the better half is left behind."""
-    names = [c for c in candidates(pool_of_tasks(), FEW.candidates) if not c.floor]
+    names = [c for c in candidates(pool_of_tasks(), FEW.wanted) if not c.floor]
     runs = [FoldRun(search, c, f, 10) for c in names for f in range(3)]
     for run in runs:
         accuracy = 0.9 - 0.1 * names.index(run.candidate)
@@ -201,7 +201,7 @@ def test_nothing_but_the_number_of_steps_depends_on_it() -> None:
 def test_where_a_candidate_stands_while_folds_are_missing(search: Search, monkeypatch: pytest.MonkeyPatch) -> None:
     clock, order = HandClock(), list[FoldRun]()
     made_up(monkeypatch, clock, 0.0, order)
-    candidate = candidates(pool_of_tasks(), FEW.candidates)[-1]
+    candidate = candidates(pool_of_tasks(), FEW.wanted)[-1]
     for fold in (0, 1):
         carry_out(FoldRun(search, candidate, fold, 10), clock=clock)
     assert standing(search, candidate, FEW.rungs) is None
@@ -219,7 +219,7 @@ def test_the_first_rung_is_shorter_where_it_would_take_most_of_the_time(
 ) -> None:
     """A step of all four costs 4.7 of ProtoNet's, in three folds; 42 of the 105 seconds are for the first rung."""
     options = dataclasses.replace(FEW, minutes=105 / 60, first_steps=40, most_steps=200)
-    tried = candidates(pool_of_tasks(), FEW.candidates)
+    tried = candidates(pool_of_tasks(), FEW.wanted)
     assert sum(c.cost for c in tried) == pytest.approx(4.7)
     rungs = rungs_for(search, tried, options, 1, lambda search: seconds)
     assert rungs[0] == first
@@ -245,7 +245,7 @@ def test_a_search_that_was_killed_before_its_first_run_starts_again(tmp_path: Pa
 
 def test_weights_that_are_made_again_leave_the_score_alone(search: Search, monkeypatch: pytest.MonkeyPatch) -> None:
     """Killed meanwhile, a finished search would have lost a candidate."""
-    run = FoldRun(search, candidates(pool_of_tasks(), FEW.candidates)[0], 0, 10)
+    run = FoldRun(search, candidates(pool_of_tasks(), FEW.wanted)[0], 0, 10)
     score = carry_out(run)
     weights = {name: value.clone() for name, value in run.model().state_dict().items()}
     run.model_path.unlink()
@@ -261,7 +261,7 @@ def test_weights_that_are_made_again_leave_the_score_alone(search: Search, monke
 def test_a_run_that_the_worker_of_a_killed_search_is_still_saving_is_waited_for(
     search: Search, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    run = FoldRun(search, candidates(pool_of_tasks(), FEW.candidates)[0], 0, 10)
+    run = FoldRun(search, candidates(pool_of_tasks(), FEW.wanted)[0], 0, 10)
     lock = run.folder.with_name(".0.lock")
     seen = []
 
