@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import hashlib
 import json
 import os
+import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -45,6 +47,19 @@ def write_atomically(path: Path, write: Callable[[Path], None], keep: Path | Non
         raise RunError(
             f"cannot write {path}: {reason}. What was saved before is intact; make room and run the same command again"
         ) from error
+
+
+def is_leftover(path: Path) -> bool:
+    """Whether a file was being written when its process was killed; safetensors has temporary files of its own."""
+    return path.name.startswith(".") and (path.suffix == ".part" or re.fullmatch(r"\.tmp\w{6}", path.name) is not None)
+
+
+def sweep(folder: Path) -> None:
+    """Removes what killed processes left half written in a folder that is this process's alone."""
+    for path in folder.glob(".*"):
+        if is_leftover(path):
+            with contextlib.suppress(OSError):
+                path.unlink()
 
 
 def write_text(path: Path, text: str) -> None:

@@ -26,7 +26,7 @@ from fewtask.card import card
 from fewtask.changes import flat
 from fewtask.errors import RunError
 from fewtask.evaluation import prepare
-from fewtask.files import one_line_each, read_json, write_json, write_tensors, write_text
+from fewtask.files import one_line_each, read_json, sweep, write_json, write_tensors, write_text
 from fewtask.locks import alone
 from fewtask.methods import Method, get_method, make_method
 from fewtask.pool import Dataset, Pools
@@ -121,6 +121,9 @@ def _finished(settings: RunSettings, pools: Pools, out: Path, device: str, test:
     record = read_json(out / "result.json")
     if record.get("format") != FORMAT:
         raise RunError(f"{out / 'result.json'} is of another version of fewtask: train again with another --out")
+    # It may have been killed when its record was written and before it had tidied up.
+    sweep(out)
+    remove_checkpoints(out / "checkpoint.safetensors")
     if test and "test" not in record:
         record = add_test(record, method, pools)
         _write_record(settings, record, pools, out)
@@ -152,9 +155,7 @@ def _train(
 
 def start_folder(settings: RunSettings, dataset: Dataset, pools: Pools, method: Method, out: Path) -> None:
     """Makes the folder, or sees to it that the one that is there belongs to the same run."""
-    for leftover in out.glob(".*.part"):
-        # A file that was being written when an earlier attempt was killed.
-        leftover.unlink()
+    sweep(out)
     if (out / "config.json").exists():
         check_same(settings, out, pools)
         return

@@ -361,3 +361,26 @@ def test_an_older_run_does_not_say_its_threads_and_goes_on(tmp_path: Path, monke
             threads_of_a_continued_run(tmp_path / "run", settings)
     path.write_text(json.dumps(config))
     assert threads_of_a_continued_run(tmp_path / "run", settings) == {1}
+
+
+def test_what_kills_left_half_written_goes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Safetensors writes to a file `.tmpXXXXXX` first; a run may also die between its record and its tidying up."""
+    settings = small("protonet", 10)
+    dataset = load_dataset(settings.dataset, settings.data)
+    execute(settings, dataset, tmp_path / "whole", show_progress=False)
+    wanted = sorted(path.name for path in (tmp_path / "whole").iterdir())
+    checkpoint = stopped(settings, tmp_path / "run", monkeypatch, 8)
+    saved = checkpoint.read_bytes()
+
+    def leave() -> None:
+        for name in (".tmpAb3_xY", ".history.jsonl.17.part"):
+            (checkpoint.parent / name).write_bytes(b"half")
+
+    leave()
+    execute(settings, dataset, tmp_path / "run", show_progress=False)
+    assert sorted(path.name for path in (tmp_path / "run").iterdir()) == wanted
+    leave()
+    checkpoint.write_bytes(saved)
+    (tmp_path / "run" / ".tmp").write_text("mine")
+    execute(settings, dataset, tmp_path / "run", show_progress=False)
+    assert sorted(path.name for path in (tmp_path / "run").iterdir()) == [".tmp", *wanted]

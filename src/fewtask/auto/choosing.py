@@ -30,7 +30,7 @@ from fewtask.auto.stored import write_dataset
 from fewtask.auto.sureness import HeldOutShot, calibration_of, held_out_shots
 from fewtask.auto_settings import AutoSettings
 from fewtask.errors import RunError
-from fewtask.files import read_json, write_json, write_text
+from fewtask.files import is_leftover, read_json, write_json, write_text
 from fewtask.locks import alone
 from fewtask.methods import Method
 from fewtask.pool import Dataset
@@ -132,7 +132,7 @@ def start(dataset: Dataset, base: RunSettings, out: Path, options: AutoSettings,
 
 def _unfinished_start(path: Path) -> bool:
     """What a search leaves that was killed before it had written what was asked."""
-    return path.name == TASKS or (path.name.startswith(".") and path.suffix == ".part")
+    return path.name == TASKS or is_leftover(path)
 
 
 def finished(out: Path, options: AutoSettings) -> bool:

@@ -24,7 +24,7 @@ from fewtask.auto.folds import Fold, deal
 from fewtask.auto.stored import read_dataset
 from fewtask.errors import FewtaskError, RunError, StoppedError
 from fewtask.evaluation import evaluate, prepare
-from fewtask.files import read_json, read_tensors, write_json, write_tensors
+from fewtask.files import read_json, read_tensors, sweep, write_json, write_tensors
 from fewtask.locks import alone
 from fewtask.methods import Method, make_method
 from fewtask.pool import TaskPool
@@ -188,6 +188,7 @@ def _train_and_score(
     seconds = 0.0
     if method.trained:
         run.folder.mkdir(parents=True, exist_ok=True)
+        sweep(run.folder)
         history = History(run.folder / "history.jsonl")
         checkpoint = run.folder / "checkpoint.safetensors"
         state = fit(method, pools, checkpoint=checkpoint, history=history, show_progress=False, on_row=heard)
