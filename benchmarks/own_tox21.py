@@ -12,13 +12,14 @@ import argparse
 from pathlib import Path
 
 import numpy as np
+import torch
 
 from fewtask.features.molecules import Molecules
 from fewtask.features.reading import read_table
 from fewtask.features.table import Table
 from fewtask.learner import MetaLearner, Model
+from fewtask.methods.logistic import regress
 from fewtask.own import OwnData
-from fewtask.own.baselines import logistic_probabilities
 from fewtask.own.measures import accuracies, areas, calibration_error
 
 ASIDE = 3
@@ -84,7 +85,8 @@ def draws(
         support = features[np.concatenate([rows[:SHOWN] for rows in mixed])]
         query = features[np.concatenate([rows[SHOWN : SHOWN + ASKED] for rows in mixed])]
         ours.append(model.adapt(support, labels, 2).judge(query).log_probabilities)
-        theirs.append(logistic_probabilities(support.astype(np.float64), labels, query.astype(np.float64)))
+        shown, asked = (torch.from_numpy(rows.astype(np.float64)) for rows in (support, query))
+        theirs.append(regress(shown, torch.from_numpy(labels), 2, asked).numpy())
     return np.stack(ours), np.stack(theirs)
 
 

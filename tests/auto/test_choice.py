@@ -10,18 +10,19 @@ import torch
 from tasks import base, dataset, pool_of_classes, pool_of_tasks
 
 from fewtask.auto import AutoSettings, choose_for
-from fewtask.auto.candidates import NEVER, Candidate, candidates, shares_labels
+from fewtask.auto.candidates import NEVER, Candidate, candidate_settings, candidates, keeping, shares_labels
 from fewtask.auto.choosing import start
 from fewtask.auto.fold_run import FoldRun, Search, carry_out
 from fewtask.auto.refit import fold_runs, refit, refit_settings
 from fewtask.auto.scores import Standing, choose, chosen_steps, difference, standing
 from fewtask.auto.sureness import calibration_of, held_out_shots
 from fewtask.auto.vote import judge_episodes
-from fewtask.errors import SettingsError
+from fewtask.errors import RunError, SettingsError
 from fewtask.files import read_json
 from fewtask.methods import make_method
 from fewtask.own.measures import log_loss
 from fewtask.protocol import draw_episodes
+from fewtask.settings import update
 from fewtask.training.averaging import outer_tensors
 
 QUICK = AutoSettings(minutes=None, folds=3, episodes=6, first_steps=20, most_steps=40)
@@ -198,3 +199,31 @@ def test_candidates_follow_the_tasks() -> None:
 def test_options_that_make_no_sense(wrong: dict[str, float]) -> None:
     with pytest.raises(SettingsError, match=next(iter(wrong))):
         AutoSettings(**wrong)  # type: ignore[arg-type]
+
+
+def test_candidates_keep_what_the_user_changed_and_twins_drop_out() -> None:
+    tried = candidates(pool_of_tasks())
+    own = {"optimizer": {"weight_decay": 0.5}, "hyper": {"period": 7}, "data": {"seed": 9}, "train": {"steps": 5}}
+    changed = update(base(), own)
+    kept, told = keeping(tried, changed, own)
+    settings = {candidate.name: candidate_settings(changed, candidate, 30) for candidate in kept}
+    assert {one.optimizer.weight_decay for one in settings.values()} == {0.5}
+    assert {one.train.steps for one in settings.values()} == {30}
+    # A λ that is not to move has no period, so that the two of them stay apart.
+    assert settings["meta-interpolation"].hyper.period == 7
+    assert settings["meta-interpolation, frozen"].hyper.period == NEVER
+    gone = {candidate.name for candidate in tried} - set(settings)
+    assert gone == {"protonet, weak decay"}
+    assert told == [
+        "every candidate keeps optimizer.weight_decay=0.5, hyper.period=7",
+        "protonet, weak decay is then protonet and is left out",
+    ]
+    # What no candidate would change needs no word.
+    assert keeping(tried, base(), {"episode": {"shot": 5}})[1] == []
+
+
+def test_a_search_with_other_settings_of_the_user_is_another(tmp_path: Path) -> None:
+    data = dataset(pool_of_tasks())
+    start(data, base(), tmp_path / "out", QUICK, "cpu", {"optimizer": {"lr": base().optimizer.lr}})
+    with pytest.raises(RunError, match="other settings or tasks"):
+        start(data, base(), tmp_path / "out", QUICK, "cpu")

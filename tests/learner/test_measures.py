@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import log_loss as sklearn_log_loss
 from sklearn.metrics import roc_auc_score
 
-from fewtask.own.baselines import logistic_episodes, logistic_probabilities
+from fewtask.own.baselines import logistic_episodes
 from fewtask.own.measures import accuracies, areas, calibration_error, log_loss, query_classes
 from fewtask.pool import TaskPool
 from fewtask.protocol import draw_episodes
@@ -43,13 +42,6 @@ def test_calibration_error_is_that_of_a_loop_over_bins() -> None:
     assert calibration_error(found) == pytest.approx(wanted)
     certain = np.log(np.tile(np.array([1.0 - 1e-9, 1e-9]), (1, 4, 1)))
     assert calibration_error(certain) == pytest.approx(0.5)  # sure of all, right of half
-
-
-def test_logistic_regression_in_the_support_s_space_is_the_plain_one() -> None:
-    rng = np.random.default_rng(0)
-    support, labels, query = rng.normal(size=(12, 40)) + 1, np.arange(3).repeat(4), rng.normal(size=(9, 40)) + 1
-    plain = LogisticRegression(max_iter=1000, tol=1e-8).fit(support, labels).predict_proba(query)
-    np.testing.assert_allclose(np.exp(logistic_probabilities(support, labels, query)), plain, atol=2e-3)
 
 
 def test_logistic_regression_sees_the_episodes_own_rows() -> None:

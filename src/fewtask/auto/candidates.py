@@ -8,14 +8,15 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from fewtask.changes import flat, nested
 from fewtask.errors import unknown
-from fewtask.methods import get_method
+from fewtask.methods import get_method, groups_of
 from fewtask.pool import TaskPool
-from fewtask.settings import DataSettings, RunSettings, update
+from fewtask.settings import GROUPS, DataSettings, RunSettings, digest, identity, update
 
 INSTEAD = "protonet"
 """The method that base settings name before one is chosen, and the one that is trained where nothing can be chosen."""
@@ -26,6 +27,11 @@ PERIOD = 20
 DECAY, WEAK_DECAY = 0.1, 0.01
 AVERAGE = 0.999
 LOG_EVERY, CHECKPOINT_EVERY = 10, 100
+MODEL_GROUPS = tuple(group for group in GROUPS if group not in ("data", "train", "evaluation", "auto"))
+ALSO = ("train.average", "train.pieces")
+"""Settings of the other groups that are a model's too."""
+SEARCHS = ("optimizer.schedule", "hyper.schedule", "hyper.period", "train.average")
+"""Settings that every candidate has from the search."""
 
 
 @dataclass(frozen=True)
@@ -40,6 +46,8 @@ class Candidate:
     changes: Mapping[str, Any] = field(default_factory=dict)
     floor: bool = False
     learns_lambda: bool = False
+    kept: Mapping[str, Any] = field(default_factory=dict)
+    """What the user changed, {"optimizer.lr": 0.01}: it comes after the candidate's own."""
 
     @property
     def slug(self) -> str:
@@ -109,7 +117,7 @@ def candidate_settings(base: RunSettings, candidate: Candidate, steps: int) -> R
     settings = update(base, {"method": candidate.method, **candidate.changes})
     # The tasks are as they were dealt: whatever chose their rows has done so.
     settings = dataclasses.replace(settings, data=DataSettings(seed=base.data.seed))
-    return update(
+    settings = update(
         settings,
         {
             "optimizer": {"schedule": "constant"},
@@ -120,3 +128,29 @@ def candidate_settings(base: RunSettings, candidate: Candidate, steps: int) -> R
             },
         },
     )  # fmt: skip
+    # A λ that stays as it is has no period.
+    stays = candidate.changes.get("hyper", {}).get("period") == NEVER
+    return update(settings, nested(item for item in candidate.kept.items() if item[0] != "hyper.period" or not stays))
+
+
+def keeping(
+    tried: Sequence[Candidate], base: RunSettings, changes: Mapping[str, Any]
+) -> tuple[list[Candidate], list[str]]:
+    """The candidates with what the user changed; those that are then another's twin drop out. And a sentence on each.
+
+    Rows were dealt by settings of the data, and the search decides how long runs are and how they are scored.
+    """
+    own = {key: value for key, value in flat(changes).items() if key.partition(".")[0] in MODEL_GROUPS or key in ALSO}
+    found: dict[tuple[str, bool], str] = {}
+    kept, twins = [], []
+    for plain in tried:
+        candidate = dataclasses.replace(plain, kept=own)
+        same = identity(candidate_settings(base, candidate, 1), groups_of(candidate.method))
+        known = found.setdefault((digest(same), candidate.learns_lambda), candidate.name)
+        if known == candidate.name:
+            kept.append(candidate)
+        else:
+            twins.append(f"{candidate.name} is then {known} and is left out")
+    theirs = {key for candidate in tried for key in flat(candidate.changes)} | set(SEARCHS)
+    said = [f"{key}={value}" for key, value in own.items() if key in theirs]
+    return kept, ([f"every candidate keeps {', '.join(said)}", *twins] if said else [])

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from fewtask.auto.calibration import Calibration
-from fewtask.auto.candidates import candidates
+from fewtask.auto.candidates import candidates, keeping
 from fewtask.auto.fold_run import TASKS, Clock, FoldRun, Search
 from fewtask.auto.folds import available, fold_count
 from fewtask.auto.halving import Budget, Outcome, Say, halve, outcome, time_spent
@@ -29,6 +29,7 @@ from fewtask.auto.scores import Standing, choose, ranked
 from fewtask.auto.stored import write_dataset
 from fewtask.auto.sureness import HeldOutShot, calibration_of, held_out_shots
 from fewtask.auto_settings import AutoSettings
+from fewtask.changes import flat
 from fewtask.errors import RunError
 from fewtask.files import is_leftover, read_json, write_json, write_text
 from fewtask.locks import alone
@@ -82,19 +83,24 @@ def choose_for(
     say: Say = lambda sentence: None,
     show_progress: bool | None = None,
     floors: bool = True,
+    kept: Mapping[str, Any] | None = None,
 ) -> Chosen:
     """Everything in one folder; interrupted at any moment, the same call goes on.
 
     base: encoder, sizes of episodes, learning rate, seed; candidates change the rest. Meta-test tasks of the data set
     are not looked at. floors: also what is untrained, by number of examples, which takes a while with many classes.
+    kept: what the user changed of the settings; every candidate keeps it.
     """
     options = options or AutoSettings()
     workers = workers or usable_cores()
     out = out.absolute()
     with alone(out.with_name(f".{out.name}.lock"), busy=f"process {{process}} is at work in {out}: wait for it"):
-        search = start(dataset, base, out, options, device)
-        pool = search.all_folds()[0].train
-        tried = candidates(pool, options.wanted)
+        search = start(dataset, base, out, options, device, kept or {})
+        tried = candidates(search.all_folds()[0].train, options.wanted)
+        if kept:
+            tried, told = keeping(tried, base, kept)
+            for sentence in told:
+                say(sentence)
         budget = Budget(options.seconds, clock)
         rungs = rungs_for(search, tried, options, workers)
         budget.spent = time_spent(search, tried, rungs, workers)
@@ -108,7 +114,14 @@ def choose_for(
         return finish(search, dataset, options, found, winner, verdict, show_progress, floors)
 
 
-def start(dataset: Dataset, base: RunSettings, out: Path, options: AutoSettings, device: str) -> Search:
+def start(
+    dataset: Dataset,
+    base: RunSettings,
+    out: Path,
+    options: AutoSettings,
+    device: str,
+    kept: Mapping[str, Any] | None = None,
+) -> Search:
     """The folder with the tasks and what was asked, or the one that is there, if it is of the same search."""
     pool = available(dataset, base.data, base.episode.way)
     folds = fold_count(pool, options.folds, base.episode.way)
@@ -117,7 +130,7 @@ def start(dataset: Dataset, base: RunSettings, out: Path, options: AutoSettings,
     for query in (e.query, base.evaluation.query):
         draw_episodes(pool, len(pool.tasks), e.way, e.shot, query, seed=0)
     asked = {key: value for key, value in dataclasses.asdict(options).items() if key not in NOT_ASKED}
-    asked |= {"base": to_dict(base), "tasks": pool.digest()}
+    asked |= {"base": to_dict(base), "tasks": pool.digest()} | ({"kept": flat(kept)} if kept else {})
     if (out / "auto.json").exists():
         if read_json(out / "auto.json") != asked:
             raise RunError(f"{out} holds a search with other settings or tasks: choose another --out")

@@ -11,9 +11,6 @@ import io
 import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from importlib.util import find_spec
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
@@ -23,11 +20,9 @@ from fewtask.auto.vote import Judgement, judge_episodes
 from fewtask.datasets.base import Progress, quiet
 from fewtask.errors import TaskError
 from fewtask.evaluation import prepare
-from fewtask.files import write_text
 from fewtask.methods import Method, make_method
 from fewtask.own.baselines import logistic_episodes
 from fewtask.own.measures import accuracies, areas, calibration_error
-from fewtask.plotting import draw, method_colour
 from fewtask.pool import Pools, TaskPool
 from fewtask.protocol import EpisodeList, draw_episodes
 from fewtask.settings import update
@@ -36,6 +31,7 @@ from fewtask.statistics import half_width
 EPISODES = 200
 MOST_QUERIES = 15
 CENTROID, LOGISTIC = "centroid", "logistic regression"
+LOGISTIC_METHOD = "logistic"
 
 
 @dataclass(frozen=True)
@@ -128,25 +124,56 @@ def assess(
     plans = [held_out_episodes(pools.selection, shot, seed, episodes) for shot in possible(pools.selection, wanted)]
     validation = [judge_episodes(members, pools.selection, plan, progress, said(name, plan)) for plan in plans]
     calibration = calibrate(plans, validation)
-    held_out = pools.test if pools.test is not None else pools.selection
-    judged = list(zip(plans, validation))
     if pools.test is not None:
-        plans = [held_out_episodes(held_out, shot, seed, episodes) for shot in possible(held_out, wanted)]
-        judged = [(plan, judge_episodes(members, held_out, plan, progress, said(name, plan))) for plan in plans]
+        return assess_test(
+            members, pools, calibration,
+            name=name, seed=seed, episodes=episodes, baselines=baselines, progress=progress,
+        )  # fmt: skip
+    # Validation tasks took part in the calibration: each is calibrated by the others.
+    judged = [(plan, cross_fitted(found.log_probabilities, plan.tasks)) for plan, found in zip(plans, validation)]
+    return _beside_untrained(judged, members[0], pools, pools.selection, calibration, name, baselines, progress)
+
+
+def assess_test(
+    members: tuple[Method, ...],
+    pools: Pools,
+    calibration: Calibration,
+    *,
+    name: str,
+    seed: int = 0,
+    episodes: int = EPISODES,
+    baselines: bool = True,
+    progress: Progress = quiet,
+) -> HeldOut:
+    """Scores the members, voting, on the test tasks, which took no part in the calibration."""
+    pool = pools.split("test")
+    judged = []
+    for shot in possible(pool, sorted({*SHOTS, members[0].settings.episode.shot})):
+        plan = held_out_episodes(pool, shot, seed, episodes)
+        found = judge_episodes(members, pool, plan, progress, said(name, plan))
+        judged.append((plan, calibration.apply(found.log_probabilities, np.array([shot]))))
+    return _beside_untrained(judged, members[0], pools, pool, calibration, name, baselines, progress)
+
+
+def _beside_untrained(
+    judged: Sequence[tuple[EpisodeList, np.ndarray]],
+    like: Method,
+    pools: Pools,
+    held_out: TaskPool,
+    calibration: Calibration,
+    name: str,
+    baselines: bool,
+    progress: Progress,
+) -> HeldOut:
+    """Honest log-probabilities [E, K * Q, K] of lists of episodes, and the untrained on the same lists."""
     rows: list[Line] = []
-    untrained = _centroid(members[0], pools) if baselines and name != CENTROID else None
-    for plan, found in judged:
-        # Test tasks took no part in the calibration; validation tasks did, each is calibrated by the others.
-        ours = (
-            calibration.apply(found.log_probabilities, np.array([plan.shot]))
-            if pools.test is not None
-            else cross_fitted(found.log_probabilities, plan.tasks)
-        )
+    untrained = _centroid(like, pools) if baselines and name != CENTROID else None
+    for plan, ours in judged:
         rows.append(line_of(plan.shot, name, ours))
         if untrained is not None:
             found = judge_episodes((untrained,), held_out, plan)
             rows.append(line_of(plan.shot, CENTROID, cross_fitted(found.log_probabilities, plan.tasks)))
-        if baselines:
+        if baselines and name != LOGISTIC_METHOD:
             rows.append(line_of(plan.shot, LOGISTIC, logistic_episodes(held_out, plan, progress)))
     names = held_out.class_names if held_out.is_class_pool else [task.name for task in held_out.tasks]
     return HeldOut(tuple(rows), calibration, tuple(names), held_out_way(held_out))
@@ -203,29 +230,3 @@ def line_of(shot: int, method: str, log_probabilities: np.ndarray) -> Line:
     return Line(
         shot, method, float(right.mean()), half_width(right), float(area.mean()), half_width(area), error, len(right)
     )
-
-
-def write_held_out(found: HeldOut, folder: Path) -> None:
-    """held-out.csv and, where matplotlib is there, held-out.png."""
-    write_text(folder / "held-out.csv", found.table())
-    if find_spec("matplotlib") is not None:
-        draw(lambda plt: paint(found, plt), folder / "held-out.png")
-
-
-def paint(found: HeldOut, plt: Any) -> Any:
-    """Accuracy, AUC and calibration error by shot, a curve a method."""
-    figure, panels = plt.subplots(1, 3, figsize=(10, 3.2), layout="constrained")
-    measures = (("accuracy", "accuracy"), ("auc", "AUC"), ("calibration_error", "calibration error"))
-    for panel, (measure, title) in zip(panels, measures):
-        for method in dict.fromkeys(line.method for line in found.lines):
-            own = [line for line in found.lines if line.method == method]
-            values = [getattr(line, measure) for line in own]
-            errors = [getattr(line, f"{measure}_interval", 0.0) for line in own]
-            style = {"color": method_colour(method), "marker": "o", "markersize": 4, "capsize": 2}
-            panel.errorbar([line.shot for line in own], values, errors, label=method, **style)
-        panel.set(xscale="log", xlabel="labelled examples a class", title=title)
-        shots = sorted({line.shot for line in found.lines})
-        panel.set_xticks(shots, [str(shot) for shot in shots])
-        panel.minorticks_off()
-    panels[0].legend()
-    return figure

@@ -20,11 +20,12 @@ from fewtask.learner.adapted import AdaptedClassifier
 from fewtask.learner.card import own_card
 from fewtask.learner.defaults import own_settings, said
 from fewtask.learner.examples import write_example
-from fewtask.learner.held_out import EPISODES, write_held_out
+from fewtask.learner.held_out import EPISODES
+from fewtask.learner.held_out_files import write_held_out
 from fewtask.learner.inputs import as_array, own_data
 from fewtask.learner.model import FILE, Model
 from fewtask.learner.scoring import episode_accuracy
-from fewtask.learner.training import Trained, auto_options, too_few_tasks, train_automatically, train_one
+from fewtask.learner.training import Trained, auto_options, in_turn, too_few_tasks, train_automatically, train_one
 from fewtask.methods import AUTO
 from fewtask.own import OwnData
 from fewtask.pool import Dataset
@@ -142,10 +143,11 @@ class MetaLearner(BaseEstimator):
             options = auto_options(self.minutes, self.steps, self.auto)
             why = too_few_tasks(dataset, settings, options.folds)
             if why is None:
-                self._say("all of these tasks are held out in turn, and all are trained on in the end")
+                self._say(in_turn(dataset))
                 return train_automatically(
                     dataset, settings, out, options,
-                    workers=self.n_jobs, device=self.device, say=self._say, show_progress=show,
+                    workers=self.n_jobs, device=self.device, episodes=self.episodes, say=self._say, show_progress=show,
+                    progress=progress, kept=self.changes(),
                 )  # fmt: skip
             dataset = dataclasses.replace(dataset, notes=(*dataset.notes, f"{INSTEAD} is trained: {why}"))
             self._say(dataset.notes[-1])

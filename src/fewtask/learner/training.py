@@ -12,12 +12,14 @@ from typing import Any
 
 from fewtask.auto import AutoSettings, Chosen, choose_for
 from fewtask.auto.folds import available, fold_count, units
+from fewtask.auto.recorded import vote_score
 from fewtask.cost import foretell
 from fewtask.datasets.base import Progress
 from fewtask.errors import TaskError
-from fewtask.learner.held_out import CENTROID, LOGISTIC, HeldOut, assess, line_of
+from fewtask.learner.held_out import CENTROID, LOGISTIC, HeldOut, assess, assess_test, line_of
 from fewtask.methods import Method
 from fewtask.pool import Dataset
+from fewtask.protocol import meta_test_episodes
 from fewtask.run import execute
 from fewtask.settings import RunSettings
 
@@ -69,6 +71,13 @@ def too_few_tasks(dataset: Dataset, settings: RunSettings, folds: int) -> str | 
     return None
 
 
+def in_turn(dataset: Dataset) -> str:
+    """What happens to the tasks when a method is chosen."""
+    tasks = "all of these tasks" if dataset.test is None else "all tasks but the test tasks"
+    then = "" if dataset.test is None else "; test tasks are scored once, in the end"
+    return f"{tasks} are held out in turn, and all are trained on in the end{then}"
+
+
 def train_automatically(
     dataset: Dataset,
     base: RunSettings,
@@ -77,18 +86,35 @@ def train_automatically(
     *,
     workers: int,
     device: str,
+    episodes: int,
     say: Say,
     show_progress: bool | None,
+    progress: Progress,
+    kept: Mapping[str, Any],
 ) -> Trained:
-    """Whatever wins on held-out tasks, trained on all of them; `base` gives encoder and sizes."""
+    """Whatever wins on held-out tasks, trained on all of them; `base` gives encoder and sizes.
+
+    Test tasks are kept out of all of that; where there are any, the chosen is scored on them once, in the end.
+    kept: what the user changed, which every candidate keeps.
+    """
     place = tempfile.TemporaryDirectory(prefix="fewtask-auto-") if out is None else nullcontext(str(out))
     with place as name:
         chosen = choose_for(
-            dataset, base, Path(name), options, workers=workers, device=device, say=say, show_progress=show_progress
-        )
+            dataset, base, Path(name), options,
+            workers=workers, device=device, say=say, show_progress=show_progress, kept=kept,
+            floors=dataset.test is None,
+        )  # fmt: skip
     notes = (*dataset.notes, chosen.verdict)
-    names = units(available(dataset, base.data, base.episode.way))
-    return Trained(chosen.members, chosen.settings, held_out_of(chosen, names), chosen.record, [], notes)
+    if dataset.test is None:
+        names = units(available(dataset, base.data, base.episode.way))
+        return Trained(chosen.members, chosen.settings, held_out_of(chosen, names), chosen.record, [], notes)
+    pools = dataset.pools(base.data, base.episode.way).to(device)
+    held_out = assess_test(
+        chosen.members, pools, chosen.calibration,
+        name=chosen.settings.method, seed=base.evaluation.seed, episodes=episodes, progress=progress,
+    )  # fmt: skip
+    test = vote_score(chosen.members, pools, meta_test_episodes(base, pools), chosen.calibration)
+    return Trained(chosen.members, chosen.settings, held_out, chosen.record | {"test": test}, [], notes)
 
 
 def held_out_of(chosen: Chosen, names: list[str]) -> HeldOut:

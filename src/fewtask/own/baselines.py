@@ -6,35 +6,22 @@ from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
+import torch
 
 from fewtask.datasets.base import Progress, quiet
+from fewtask.methods.logistic import regress
 from fewtask.pool import TaskPool
 from fewtask.protocol import EpisodeList
 
-LEAST = 1e-12
-
-
-def logistic_probabilities(support: np.ndarray, labels: np.ndarray, query: np.ndarray) -> np.ndarray:
-    """Log-probabilities [M, K] by scikit-learn's logistic regression as it comes.
-
-    The weights are a sum of support rows, so nothing is lost where all rows are turned into the space that the
-    support spans first: as many numbers as there are rows, whatever the width of the features.
-    """
-    from sklearn.linear_model import LogisticRegression
-
-    _, _, axes = np.linalg.svd(support, full_matrices=False)
-    model = LogisticRegression(max_iter=1000).fit(support @ axes.T, labels)
-    return np.log(np.maximum(model.predict_proba(query @ axes.T), LEAST))
-
 
 def logistic_episodes(pool: TaskPool, episodes: EpisodeList, progress: Progress = quiet) -> np.ndarray:
-    """Log-probabilities [E, K * Q, K] of a list of episodes on the pool's own features."""
+    """Log-probabilities [E, K * Q, K] of a list of episodes on the pool's own features, by the method `logistic`."""
     K, shot = episodes.rows.shape[1], episodes.shot
-    labels = np.arange(K).repeat(shot)
+    labels = torch.arange(K, device=pool.rows.device).repeat_interleave(shot)
     found = []
     each: Iterable[Any] = progress(episodes.rows, "logistic regression", total=len(episodes.rows))
     for rows in each:
-        values = pool.gather(rows).flatten(2).cpu().numpy().astype(np.float64)
-        support, query = values[:, :shot].reshape(K * shot, -1), values[:, shot:].reshape(-1, values.shape[-1])
-        found.append(logistic_probabilities(support, labels, query))
+        values = pool.gather(rows).flatten(2).double()
+        support, query = values[:, :shot].flatten(0, 1), values[:, shot:].flatten(0, 1)
+        found.append(regress(support, labels, K, query).cpu().numpy())
     return np.stack(found)
