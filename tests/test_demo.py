@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -9,11 +10,13 @@ from pathlib import Path
 import pytest
 
 from fewtask.cli import main
+from fewtask.cli.demo import demo_table, findings, readme_table
 from fewtask.experiments.ledger import Ledger
-from fewtask.experiments.statistics import over_seeds, paired_difference
+from fewtask.experiments.statistics import Mean
+from fewtask.experiments.summary import CellResult, Summary
+from fewtask.presets import load_preset
 from fewtask.workers import Failure, Job, JobProgress
 
-ROOT = Path(__file__).parents[1]
 SHORT = ["--steps", "2", "--seeds", "1"]
 
 
@@ -35,31 +38,58 @@ def _quick(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.chdir(tmp_path)
 
 
-def test_the_demo_compares_two_methods_and_leaves_a_page(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_demo_compares_best_with_best_at_few_tasks_and_at_all(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["demo", "--out", "here", *SHORT]) == 0
     printed = capsys.readouterr().out
-    assert "2 runs, 0 in the ledger, 2 to do" in printed
+    assert "8 runs, 0 in the ledger, 8 to do" in printed
     assert "All of it: here/README.md" in printed
+    for tasks in (4, 16):
+        assert re.search(rf"With {tasks} training tasks, against ProtoNet: Mean interpolation is \w+ by \d", printed)
     page = Path("here/README.md").read_text()
-    assert "| ProtoNet |" in page
-    assert "| Meta-Interpolation |" in page
-    assert Path("here/compare-rainbow-digits.png").exists()
-    assert "compare-rainbow-digits.png" in page
-    assert len(list(Path("here/records").glob("rainbow-digits-*.json"))) == 2
-    assert main(["compare", "rainbow-digits", "--methods", "protonet", "--ledger", "here/records", *SHORT]) == 0
+    assert page.index("## 4 training tasks") < page.index("## 16 training tasks")
+    for title in ("Centroid (untrained)", "ProtoNet", "Mean interpolation", "Meta-Interpolation"):
+        assert page.count(f"| {title} |") == 2
+    assert Path("here/demo.png").exists()
+    assert "(demo.png)" in page
+    records = Ledger("here/records").all()
+    assert sorted(record["settings"]["data"]["train_tasks"] or 16 for record in records) == [4] * 4 + [16] * 4
+    chosen = load_preset("rainbow-digits-best", "protonet")
+    assert {
+        record["settings"]["optimizer"]["weight_decay"] for record in records if record["method"] == "protonet"
+    } == {chosen.optimizer.weight_decay}
+    argv = ["compare", "rainbow-digits-best", "--methods", "protonet", "--ledger", "here/records", *SHORT]
+    assert main([*argv, "--set", "train.validate_every=250"]) == 0
     assert "1 in the ledger, 0 to do" in capsys.readouterr().out, "its runs are runs like any other"
+
+
+def test_the_demo_says_who_is_ahead_and_whether_it_is_clear() -> None:
+    table = demo_table(["protonet", "mean-interpolation"])
+    behind = (None, Mean(-0.04, 0.01, 3, "seeds"), None, Mean(0.02, 0.03, 3, "seeds"))
+    accuracy = Mean(0.8, 0.1, 3, "seeds")
+    results = [CellResult(cell, 3, accuracy, own, {}, *[None] * 5) for cell, own in zip(table.cells, behind)]
+    summary = Summary(table, "test", tuple(results), 3)
+    few = "With 4 training tasks, against ProtoNet: Mean interpolation is ahead by 4.00 ± 1.00 points, clearly."
+    many = (
+        "With 16 training tasks, against ProtoNet: Mean interpolation is behind by 2.00 ± 3.00 points, within chance."
+    )
+    assert findings(summary) == [few, many]
+    head, _, protonet, mean, *rest = readme_table(summary).splitlines()
+    assert head == "| test % | 4 training tasks | minus ProtoNet | 16 training tasks | minus ProtoNet |"
+    assert protonet == "| ProtoNet | 80.00 ± 10.00 (3) |  | 80.00 ± 10.00 (3) |  |"
+    assert mean == "| Mean interpolation | 80.00 ± 10.00 (3) | +4.00 ± 1.00 | 80.00 ± 10.00 (3) | -2.00 ± 3.00 |"
+    assert rest == ["", f"{few} {many}"]
 
 
 def test_the_demo_trains_whatever_records_a_checkout_has(capsys: pytest.CaptureFixture[str]) -> None:
     argv = ["demo", "--methods", "centroid", *SHORT]
     assert main(argv) == 0
-    (record,) = Path("demo/records").glob("*.json")
     elsewhere = Path("experiments/rainbow-digits/one/records")
     elsewhere.mkdir(parents=True)
-    record.rename(elsewhere / record.name)
+    for record in Path("demo/records").glob("*.json"):
+        record.rename(elsewhere / record.name)
     capsys.readouterr()
     assert main(argv) == 0
-    assert "0 in the ledger, 1 to do" in capsys.readouterr().out
+    assert "0 in the ledger, 2 to do" in capsys.readouterr().out
 
 
 def test_without_matplotlib_the_demo_says_so_first_and_has_its_page(
@@ -69,20 +99,6 @@ def test_without_matplotlib_the_demo_says_so_first_and_has_its_page(
     monkeypatch.setattr("importlib.util.find_spec", lambda name, *rest: None)
     assert main(["demo", "--methods", "centroid", *SHORT]) == 0
     printed = capsys.readouterr().out
-    assert printed.index("Without matplotlib there will be no loss curves") < printed.index("1 runs")
+    assert printed.index("Without matplotlib there will be no loss curves") < printed.index("2 runs")
     assert "| Centroid (untrained) |" in Path("demo/README.md").read_text()
     assert not list(Path("demo").glob("*.png"))
-
-
-def test_the_readme_shows_the_committed_runs_of_the_demo() -> None:
-    ledger = Ledger(ROOT / "docs" / "demo")
-    block = (ROOT / "README.md").read_text().partition("<!-- demo:begin -->")[2].partition("<!-- demo:end -->")[0]
-    runs = {
-        method: {record["seed"]: record for record in ledger.all() if record["method"] == method}
-        for method in ("protonet", "meta-interpolation")
-    }
-    assert [sorted(own) for own in runs.values()] == [[0, 1, 2]] * 2
-    means = [over_seeds(own) for own in runs.values()]
-    for mean in (*means, paired_difference(runs["meta-interpolation"], runs["protonet"])):
-        assert mean is not None
-        assert f"{100 * mean.value:.2f} ± {100 * mean.interval:.2f}" in block

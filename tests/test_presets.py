@@ -32,7 +32,7 @@ KINDS: dict[str, tuple[tuple[int, ...], int, int]] = {
     "cifar100-fs-1shot": ((3, 32, 32), 1, 12),
     "cifar100-fs-5shot": ((3, 32, 32), 1, 12),
 }
-OURS = {"rainbow-digits": ((3, 16, 16), 16, 10)}
+OURS = dict.fromkeys(("rainbow-digits", "rainbow-digits-best"), ((3, 16, 16), 16, 10))
 # Presets of experiments have the kind of data of the one that they extend.
 EXPERIMENTS = Path(__file__).resolve().parents[1] / "experiments"
 EXTENDING = {

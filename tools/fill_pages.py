@@ -14,6 +14,13 @@ import tomllib
 from pathlib import Path
 from xml.sax.saxutils import escape
 
+from fewtask.changes import flat, nested
+from fewtask.cli.demo import METHODS, PRESET, SEEDS, demo_table, readme_table
+from fewtask.experiments.grid import gather_cells
+from fewtask.experiments.ledger import Ledger
+from fewtask.experiments.search import preset_text
+from fewtask.experiments.summary import summarise
+from fewtask.presets import preset_changes
 from fewtask.report.collect import collect
 from fewtask.report.ingredients import ingredients_table
 from fewtask.report.nested import nested_table
@@ -23,6 +30,9 @@ INDEX = ROOT / "docs" / "results" / "index.md"
 HOUSE = ROOT / "docs" / "pictures" / "house.svg"
 README = ROOT / "README.md"
 START = ROOT / "docs" / "index.md"
+EXPERIMENTS = ROOT / "experiments"
+CHOSEN = EXPERIMENTS / "rainbow-digits" / "best" / "preset.toml"
+SHIPPED = ROOT / "src" / "fewtask" / "presets" / f"{PRESET}.toml"
 MAP = INDEX.parent / "rainbow-digits-map.svg"
 WHAT_WORKS = ROOT / "docs" / "what-works.md"
 WHICH = ROOT / "docs" / "which-method.md"
@@ -77,13 +87,28 @@ def filled(page: str, name: str, text: str) -> str:
     return f"{before}{begin}\n{text}\n{end}{rest.split(end)[1]}"
 
 
+def demo_block() -> str:
+    """The runs of the demo from the ledger, where experiments have made them too."""
+    table = demo_table(list(METHODS))
+    return readme_table(summarise(table, gather_cells(table.cells, Ledger(EXPERIMENTS, EXPERIMENTS), SEEDS)))
+
+
+def shipped_preset() -> str:
+    """The settings that the search of rainbow-digits/best chose, as a preset that needs no other file."""
+    changes = preset_changes(str(CHOSEN))
+    methods = {method: tuple(flat(own).items()) for method, own in changes.pop("methods").items()}
+    about = "Rainbow digits, every method at its best: the settings of experiments/rainbow-digits/best."
+    return preset_text("rainbow-digits", about, [nested(flat(changes).items())], methods)
+
+
 def pages() -> dict[Path, str]:
     """Every page that copies something, as it should be."""
     results = results_table(INDEX.read_text(encoding="utf-8"))
-    collected = collect(ROOT / "experiments")
+    collected = collect(EXPERIMENTS)
     readme = filled(README.read_text(encoding="utf-8"), "map", map_picture("docs/results"))
     return {
-        README: filled(readme, "results", results),
+        README: filled(filled(readme, "results", results), "demo", demo_block()),
+        SHIPPED: shipped_preset(),
         START: filled(START.read_text(encoding="utf-8"), "map", map_picture("results")),
         WHAT_WORKS: filled(WHAT_WORKS.read_text(encoding="utf-8"), "ingredients", ingredients_table(collected)),
         WHICH: filled(WHICH.read_text(encoding="utf-8"), "nested", nested_table(collected)),

@@ -24,7 +24,7 @@ def tool() -> ModuleType:
 def test_every_page_has_what_it_copies(tool: ModuleType) -> None:
     made = tool.pages()
     assert {path.name for path in made} == {
-        "README.md", "index.md", "what-works.md", "which-method.md", "house.svg",
+        "README.md", "index.md", "what-works.md", "which-method.md", "house.svg", "rainbow-digits-best.toml",
     }  # fmt: skip
     for path, text in made.items():
         assert text == path.read_text(encoding="utf-8"), f"{path.name}: run `make pages`"

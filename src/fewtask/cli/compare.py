@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
@@ -41,24 +40,30 @@ class Compare(GridFlags):
 
 def main(argv: list[str]) -> int:
     command = parse(Compare, argv, "fewtask compare", DESCRIPTION)
+    shown = carry_through(command, comparison(command), f"fewtask compare {' '.join(argv)}")
+    return 0 if shown is None else shown[1]
+
+
+def carry_through(command: Compare, table: PaperTable, made_by: str) -> tuple[Summary, int] | None:
+    """Runs what is missing of a table, shows it and writes its page; the numbers and an exit code, or None when dry."""
     from fewtask.experiments.grid import gather, plan
     from fewtask.experiments.render import LEGEND
     from fewtask.experiments.summary import summarise
 
-    table = comparison(command)
     changes = asked_changes(command)
     seeds, ledger, console = command.seeds or 3, open_ledger(command), make_console()
     runs = plan(table.cells, seeds, changes)
     gathered = gather(runs, ledger, seeds, changes)
     failures = fill_ledger(command, runs, gathered, ledger, console)
     if failures is None:
-        return 0
+        return None
     summary = summarise(table, gathered, command.test)
-    console.print(rich_table(summary))
+    for column in summary.columns:
+        console.print(rich_table(summary, column))
     console.print(LEGEND, highlight=False, soft_wrap=True)
     if command.page is not None:
-        write_page(command, summary, gathered, argv, console)
-    return say_failures(failures, console)
+        write_page(command, summary, gathered, made_by, console)
+    return summary, say_failures(failures, console)
 
 
 def comparison(command: Compare) -> PaperTable:
@@ -96,12 +101,12 @@ def comparison(command: Compare) -> PaperTable:
     return PaperTable(f"compare-{label}-{command.variants}", title, cells, reference)
 
 
-def table_texts(summary: Summary) -> list[list[str]]:
+def table_texts(summary: Summary, column: str) -> list[list[str]]:
     """Rows of text under HEADINGS."""
     from fewtask.experiments.render import mean_text, own_text
 
     rows = []
-    for result in summary.results:
+    for result in (result for result in summary.results if result.cell.column == column):
         validation = result.validation_accuracy
         rows.append(
             [
@@ -116,17 +121,21 @@ def table_texts(summary: Summary) -> list[list[str]]:
     return rows
 
 
-def rich_table(summary: Summary) -> Table:
-    table = Table(title=summary.table.title, title_justify="left")
+def rich_table(summary: Summary, column: str) -> Table:
+    table = Table(title=_titled(summary, column), title_justify="left")
     table.add_column("")
     for heading in HEADINGS:
         table.add_column(heading, justify="right", no_wrap=True)
-    for row in table_texts(summary):
+    for row in table_texts(summary, column):
         table.add_row(*row)
     return table
 
 
-def write_page(command: Compare, summary: Summary, gathered: Gathered, argv: Sequence[str], console: Console) -> None:
+def _titled(summary: Summary, column: str) -> str:
+    return summary.table.title if len(summary.columns) == 1 else f"{summary.table.title}: {column}"
+
+
+def write_page(command: Compare, summary: Summary, gathered: Gathered, made_by: str, console: Console) -> None:
     """A page with the table, what it means, the loss curves, and the command that made it."""
     from fewtask.experiments.figures import draw
     from fewtask.experiments.render import LEGEND, grid
@@ -134,7 +143,10 @@ def write_page(command: Compare, summary: Summary, gathered: Gathered, argv: Seq
 
     assert command.page is not None
     shown = summary.table
-    lines = [f"# {shown.title}", "", *grid(["", *HEADINGS], table_texts(summary)), ""]
+    lines = [f"# {shown.title}", ""]
+    for column in summary.columns:
+        lines += [f"## {column[:1].upper()}{column[1:]}", ""] if len(summary.columns) > 1 else []
+        lines += [*grid(["", *HEADINGS], table_texts(summary, column)), ""]
     lines += [LEGEND.replace("*", "\\*") + f" The reference is {shown.reference}; differences are on the same "]
     lines[-1] += f"{summary.split} episodes. Losses and seconds are means over seeds; the training loss is that of the "
     lines[-1] += "last steps up to the last validation, the validation loss that of the selected weights."
@@ -152,7 +164,7 @@ def write_page(command: Compare, summary: Summary, gathered: Gathered, argv: Seq
         "",
         "<!-- not run: all of its runs -->",
         "```sh",
-        f"fewtask compare {' '.join(argv)}",
+        made_by,
         "```",
         "",
     ]
