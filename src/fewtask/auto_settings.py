@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, ClassVar, Literal, get_args
 
 from fewtask.ranges import Checked, Count, Factor, Range
 
 Rule = Literal["best", "one-standard-error"]
 Ensemble = Literal["refit", "folds", "both"]
 Lambda = Literal["average", "fold", "random"]
+VOTERS = (*get_args(Ensemble), *(f"refit-{kind}" for kind in get_args(Lambda)))
+"""Who a record of `auto` has scores of: ways to vote, and the refit with another λ than its settings name."""
 
 
 @dataclass(frozen=True)

@@ -107,6 +107,8 @@ def test_reproduce_runs_auto_and_refits_and_shows_them_on_the_same_episodes(
     assert auto["data_fingerprint"] == usual["data_fingerprint"]
     assert auto["test"] == auto["voters"]["both"]
     assert records["the refit alone"]["test"] == auto["voters"]["refit"] != auto["test"]
+    # Nothing here learned λ, so there is no refit with another.
+    assert gathered.of(dataclasses.replace(table.cells[0], voters="refit-random")) == {}
     shown = summarise(table, gathered)
     assert shown.at("the refit alone", "digits/auto").accuracy.value == auto["voters"]["refit"]["accuracy"]  # type: ignore[union-attr]
 
@@ -183,6 +185,21 @@ def test_killed_in_a_fold_between_rungs_or_in_the_refit_the_record_is_the_same(
     assert not list(killed.work_dir.iterdir())
 
 
+def test_a_winner_that_learned_lambda_is_refitted_with_the_others_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("fewtask.auto.candidates.PERIOD", 5)
+    # The average of λ moves every ten steps.
+    changes = {"folds": 3, "candidates": "meta-interpolation", "first_steps": 10, "most_steps": 10}
+    settings = update(tiny(tmp_path), {"auto": changes, "encoder": {"width": 8}, "hyper": {"lr": 0.1, "terms": 1}})
+    dataset = load_dataset(settings.dataset, settings.data)
+    record = run_auto(settings, dataset, tmp_path / "run", preset="tiny")
+    assert list(record["voters"]) == ["refit", "folds", "both", "refit-fold", "refit-random"]
+    assert len({record["voters"][name]["loss"] for name in ("refit", "refit-fold", "refit-random")}) == 3
+    # Each is an ordinary run in the folder, so that none is made again after a crash.
+    assert all((tmp_path / "run" / name / "result.json").exists() for name in ("refit-fold", "refit-random"))
+
+
 def test_a_run_killed_before_its_search_was_written_starts_again(tmp_path: Path) -> None:
     settings = tiny(tmp_path)
     one: Job = job(settings, tmp_path)
@@ -223,5 +240,5 @@ def test_what_auto_counts_and_costs_follows_the_rungs() -> None:
 
 @pytest.mark.parametrize("row", ['method = "auto"\nvoters = "all"', 'method = "protonet"\nvoters = "refit"'])
 def test_ways_to_vote_are_auto_s_and_known(tmp_path: Path, row: str) -> None:
-    with pytest.raises(SettingsError, match="rows of the method auto, and one of refit, folds, both"):
+    with pytest.raises(SettingsError, match="rows of the method auto, and one of refit, folds, both, refit-average"):
         read_experiment(declare(tmp_path / "digits" / "wrong", f"[[rows]]\n{row}\n"))

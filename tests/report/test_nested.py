@@ -107,8 +107,32 @@ def test_the_goals_are_said_to_be_met_or_not_on_what_has_run(root: Path) -> None
     assert "best method in hindsight on each: met on 0 of 1, not on tox21 (-2.00); 1 of 2 have not run." in text
     assert "Never below the centroid: met on 1 of 1; 1 of 2 have not run." in text
     assert "after calibration on each: met on 1 of 1" in text
+    # The whole vote is one query ahead of the refit, the folds alone are one behind.
+    assert "the mean over 1 data sets: refit and folds together +2.00, the folds alone -2.00." in text
     (row,) = [line for line in text.splitlines() if line.startswith("| tox21")]
     assert "0.200 → 0.030" in row
+
+
+def test_other_lambdas_of_a_refit_are_compared_with_their_mean(root: Path) -> None:
+    rows = """
+preset = "tox21"
+set = { "auto.ensemble" = "refit" }
+[[rows]]
+title = "λ of the folds, averaged"
+method = "auto"
+[[rows]]
+title = "λ random"
+method = "auto"
+voters = "refit-random"
+"""
+    one = declare(root, "tox21/frozen", "ablation", rows, 2)
+    for seed in range(2):
+        made = auto_record(cell_settings(one.tables[0].cells[0], seed), seed)
+        made["test"] = made["voters"]["refit"]
+        made["voters"]["refit-random"] = made["voters"]["both"]
+        Ledger(one.records).write(made)
+    text = nested_table(collect(root))
+    assert "- Against a refit with λ averaged over the folds, tox21: λ random +2.00 ± 0.00." in text
 
 
 def test_the_pages_of_a_data_set_show_votes_calibration_and_the_choice(root: Path) -> None:

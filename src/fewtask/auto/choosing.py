@@ -51,10 +51,12 @@ NOT_ASKED = ("minutes", "rule", "ensemble", "frozen", "steps_scale", "margin")
 class Chosen:
     """Who predicts, and why.
 
-    members:  methods that vote. settings: those of the refit. held_out: the winner's folds on their held-out tasks.
+    search:   the folder that it came from. members: methods that vote. settings: those of the refit.
+    held_out: the winner's folds on their held-out tasks.
     floors:   the same of the best centroid and of logistic regression, by the name of their method.
     """
 
+    search: Search
     members: tuple[Method, ...]
     settings: RunSettings
     winner: Standing
@@ -194,7 +196,16 @@ def finish(
     write_json(search.folder / VOTE, {"minutes": options.minutes, **about})
     remove_losers(search, runs)
     return Chosen(
-        tuple(members), result.method.settings, winner, verdict, found, calibration, shots, floors, result.record
+        search,
+        tuple(members),
+        result.method.settings,
+        winner,
+        verdict,
+        found,
+        calibration,
+        shots,
+        floors,
+        result.record,
     )
 
 

@@ -1,7 +1,8 @@
 """`auto` as a run with a record like any other: it chooses without a look at meta-test, and is scored there once.
 
 One search serves all ways to vote. The record's `test` is that of the way that its settings name; `voters` has all
-three, on the same episodes. `validation` is the folds' models on the tasks that each had not seen.
+three, on the same episodes, and where a winner learned λ its refit with the other frozen λs. `validation` is the folds'
+models on the tasks that each had not seen.
 """
 
 from __future__ import annotations
@@ -11,16 +12,17 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 
 from fewtask.auto.calibration import Calibration
 from fewtask.auto.candidates import INSTEAD
 from fewtask.auto.choosing import Chosen, choose_for
+from fewtask.auto.refit import refit
 from fewtask.auto.sureness import HeldOutShot
 from fewtask.auto.vote import judge_episodes
-from fewtask.auto_settings import AutoSettings
+from fewtask.auto_settings import AutoSettings, Lambda
 from fewtask.files import read_json
 from fewtask.methods import Method, groups_of
 from fewtask.own.measures import accuracies, calibration_error, log_losses
@@ -65,7 +67,7 @@ def run_auto(
         "auto": about(chosen),
     }
     if test and pools.test is not None:
-        record["voters"] = voters(chosen, settings, pools)
+        record["voters"] = voters(chosen, settings, blind, pools)
         record["test"] = record["voters"][settings.auto.ensemble]
     record["seconds"] = round(search_seconds(out) + chosen.record["seconds"] + time.time() - started, 2)
     return record
@@ -91,11 +93,25 @@ def about(chosen: Chosen) -> dict[str, Any]:
     }
 
 
-def voters(chosen: Chosen, settings: RunSettings, pools: Pools) -> dict[str, dict[str, Any]]:
+def voters(chosen: Chosen, settings: RunSettings, blind: Dataset, pools: Pools) -> dict[str, dict[str, Any]]:
     """Meta-test by who predicts: the refit, the folds' models, or all of them. Of what is untrained there is one."""
     episodes = meta_test_episodes(settings, pools)
     groups = {"refit": chosen.members[:1], "folds": chosen.members[1:] or chosen.members, "both": chosen.members}
+    if chosen.winner.candidate.learns_lambda:
+        groups |= {f"refit-{kind}": (method,) for kind, method in other_refits(chosen, settings.auto, blind).items()}
     return {name: vote_score(members, pools, episodes, chosen.calibration) for name, members in groups.items()}
+
+
+def other_refits(chosen: Chosen, options: AutoSettings, blind: Dataset) -> dict[Lambda, Method]:
+    """The winner trained on all tasks with the λs that the settings do not name."""
+    found: dict[Lambda, Method] = {}
+    for kind in get_args(Lambda):
+        if kind != options.frozen:
+            out = chosen.search.folder / f"refit-{kind}"
+            found[kind] = refit(
+                chosen.search, blind, chosen.winner, out, scale=options.steps_scale, frozen=kind, show_progress=False
+            ).method
+    return found
 
 
 def vote_score(

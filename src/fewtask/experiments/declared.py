@@ -29,7 +29,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any, Literal, get_args
 
-from fewtask.auto_settings import Ensemble
+from fewtask.auto_settings import VOTERS
 from fewtask.changes import flat, nested
 from fewtask.errors import SettingsError, unknown
 from fewtask.experiments.grid import Cell, Changes
@@ -212,9 +212,8 @@ def _cells(experiment: Experiment, values: Mapping[str, Any]) -> list[Cell]:
     if "method" not in values:
         raise SettingsError("a row has no method")
     method, voters = values["method"], values.get("voters")
-    if voters is not None and (method != AUTO or voters not in get_args(Ensemble)):
-        known = ", ".join(get_args(Ensemble))
-        raise SettingsError(f"voters = {voters!r}: it is for rows of the method auto, and one of {known}")
+    if voters is not None and (method != AUTO or voters not in VOTERS):
+        raise SettingsError(f"voters = {voters!r}: it is for rows of the method auto, and one of {', '.join(VOTERS)}")
     settings = flat(values.get("set", {}))
     title = values.get("title", METHOD_TITLES.get(method, method))
     cell = Cell(

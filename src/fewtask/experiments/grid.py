@@ -128,7 +128,8 @@ class Gathered:
     def of(self, cell: Cell) -> dict[int, dict[str, Any]]:
         """The records of a cell by seed."""
         found = {seed: self.records.get(run_digest(own)) for seed, own in self.settings_of(cell).items()}
-        return {seed: _voting(record, cell.voters) for seed, record in found.items() if record is not None}
+        voting = {seed: _voting(record, cell.voters) for seed, record in found.items() if record is not None}
+        return {seed: record for seed, record in voting.items() if record is not None}
 
     def map_of(self, cell: Cell) -> dict[str, Any] | None:
         return self.maps.get(run_digest(cell_settings(cell, 0, self.changes)))
@@ -166,9 +167,11 @@ def plan_followers(cells: Iterable[Cell], known: Gathered) -> list[PlannedRun]:
     return plan([cell for cell in cells if cell.steps_of is not None], known.seeds, known.changes, known=known)
 
 
-def _voting(record: dict[str, Any], voters: str | None) -> dict[str, Any]:
-    """The record as it would be with another way to vote."""
-    return record if voters is None or "voters" not in record else record | {"test": record["voters"][voters]}
+def _voting(record: dict[str, Any], voters: str | None) -> dict[str, Any] | None:
+    """The record as it would be with another way to vote; None where there is none such, for nothing learned λ."""
+    if voters is None or "voters" not in record:
+        return record
+    return record | {"test": record["voters"][voters]} if voters in record["voters"] else None
 
 
 def complete(run: PlannedRun, ledger: Ledger, test: bool) -> bool:

@@ -22,6 +22,7 @@ NAME = "auto"
 AUTO, REFIT, FOLDS = "auto", "auto, refit alone", "auto, folds alone"
 CENTROID = METHOD_TITLES["centroid"]
 NOT_RUN = "not run"
+FROZEN, AVERAGED, OTHER_LAMBDAS = "frozen", "λ of the folds, averaged", ("λ of one fold", "λ random")
 LEAD, NEAR, SURE = 0.02, 0.005, 0.03
 LEADS_ON = ("tox21", "nci")
 HEADER = ["data set", "auto", "its refit alone", "its folds alone", "tuned ProtoNet", "auto − tuned ProtoNet",
@@ -144,7 +145,34 @@ def nested(collected: Collected) -> list[Nested]:
 def nested_table(collected: Collected) -> str:
     """Markdown: a row a data set, and below it the goals with what was measured."""
     found = nested(collected)
-    return "\n".join([*grid(HEADER, [one.line() for one in found]), "", *(f"- {goal}" for goal in goals(found))])
+    lines = [*goals(found), *votes(found), *frozen(collected)]
+    return "\n".join([*grid(HEADER, [one.line() for one in found]), "", *(f"- {line}" for line in lines)])
+
+
+def votes(found: Sequence[Nested]) -> list[str]:
+    """What each way to vote is worth against the refit alone, over data sets."""
+    texts, count = [], 0
+    for row, name in ((AUTO, "refit and folds together"), (FOLDS, "the folds alone")):
+        leads = [paired_difference(one.own[row], one.own[REFIT]) for one in found if {row, REFIT} <= set(one.own)]
+        values = [mean.value for mean in leads if mean is not None]
+        if values:
+            count = len(values)
+            texts.append(f"{name} {100 * sum(values) / count:+z.2f}")
+    return [f"Votes against the refit alone, the mean over {count} data sets: {', '.join(texts)}."] if texts else []
+
+
+def frozen(collected: Collected) -> list[str]:
+    """What other λs of a refit are worth against their mean over folds, on the data sets that declare it."""
+    sentences = []
+    for one in collected.shown:
+        if one.experiment.folder.name == FROZEN:
+            rows = _rows(one)
+            leads = {row: paired_difference(rows.get(row, {}), rows.get(AVERAGED, {})) for row in OTHER_LAMBDAS}
+            texts = [f"{row} {mean_text(mean, sign=True)}" for row, mean in leads.items() if mean is not None]
+            title = dataset_title(collected.root / one.experiment.dataset)
+            if texts:
+                sentences.append(f"Against a refit with λ averaged over the folds, {title}: {', '.join(texts)}.")
+    return [sentence.replace("*", "\\*") for sentence in sentences]
 
 
 def goals(found: Sequence[Nested]) -> list[str]:
