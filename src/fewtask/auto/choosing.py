@@ -12,12 +12,12 @@ from __future__ import annotations
 
 import dataclasses
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from fewtask.auto.calibration import Calibration
+from fewtask.auto.calibration import SHOTS, Calibration
 from fewtask.auto.candidates import candidates, keeping
 from fewtask.auto.fold_run import TASKS, Clock, FoldRun, Search
 from fewtask.auto.folds import available, fold_count
@@ -85,12 +85,14 @@ def choose_for(
     say: Say = lambda sentence: None,
     show_progress: bool | None = None,
     floors: bool = True,
+    shots: Sequence[int] = SHOTS,
     kept: Mapping[str, Any] | None = None,
 ) -> Chosen:
     """Everything in one folder; interrupted at any moment, the same call goes on.
 
     base: encoder, sizes of episodes, learning rate, seed; candidates change the rest. Meta-test tasks of the data set
     are not looked at. floors: also what is untrained, by number of examples, which takes a while with many classes.
+    shots: numbers of examples to calibrate for, besides that of training.
     kept: what the user changed of the settings; every candidate keeps it.
     """
     options = options or AutoSettings()
@@ -113,7 +115,7 @@ def choose_for(
             found = halve(search, tried, rungs, runner, budget, workers, say, show_progress is not False)
         winner, verdict = choose(found.standings, options.rule, options.margin)
         say(f"{verdict}; {budget.said()}")
-        return finish(search, dataset, options, found, winner, verdict, show_progress, floors)
+        return finish(search, dataset, options, found, winner, verdict, show_progress, floors, shots)
 
 
 def start(
@@ -170,6 +172,7 @@ def finish(
     verdict: str,
     show_progress: bool | None,
     with_floors: bool,
+    wanted: Sequence[int],
 ) -> Chosen:
     """The refit, the vote, how sure it may be; losers' weights go."""
     result = refit(
@@ -179,13 +182,13 @@ def finish(
     runs = fold_runs(search, winner)
     # After the choice: enough to say how sure it is, few enough not to outlast the budget.
     few = min(options.episodes, SHOWN_EPISODES)
-    shots = tuple(held_out_shots(runs, few))
+    shots = tuple(held_out_shots(runs, few, wanted))
     calibration = calibration_of(shots)
     floors = {}
     for one in ranked([one for one in found.standings if with_floors and one.candidate.floor]):
         if one.candidate.method not in floors:
             floors[one.candidate.method] = (
-                shots if one is winner else tuple(held_out_shots(fold_runs(search, one), few))
+                shots if one is winner else tuple(held_out_shots(fold_runs(search, one), few, wanted))
             )
     # Untrained methods are the same in every fold.
     ensemble = "refit" if winner.candidate.floor else options.ensemble

@@ -50,7 +50,9 @@ def run_auto(
     options = dataclasses.replace(settings.auto, ensemble="both")
     blind = dataclasses.replace(dataset, test=None)
     executor = Telling(on_step or (lambda step: None))
-    chosen = choose_for(blind, base, out, options, workers=1, executor=executor, show_progress=False, floors=False)
+    chosen = choose_for(
+        blind, base, out, options, workers=1, executor=executor, show_progress=False, floors=False, shots=()
+    )
     pools = dataset.pools(settings.data, settings.episode.way)
     started = time.time()
     # Weights, versions and losses are those of the winner trained on all tasks.

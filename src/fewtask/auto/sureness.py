@@ -50,12 +50,12 @@ class HeldOutShot:
         return calibration_error(self.honest)
 
 
-def held_out_shots(runs: Sequence[FoldRun], episodes: int) -> list[HeldOutShot]:
-    """The folds' models on their held-out tasks, for every shot that all of these allow."""
+def held_out_shots(runs: Sequence[FoldRun], episodes: int, wanted: Sequence[int] = SHOTS) -> list[HeldOutShot]:
+    """The folds' models on their held-out tasks, for every shot wanted, and that of training, that all allow."""
     search, settings = runs[0].search, runs[0].settings
     folds = search.all_folds()
     smallest = int(min(fold.held_out.sizes.min() for fold in folds))
-    shots = [shot for shot in sorted({*SHOTS, settings.episode.shot}) if shot < smallest]
+    shots = [shot for shot in sorted({*wanted, settings.episode.shot}) if shot < smallest]
     models = [run.model() for run in runs]
     # As many queries everywhere, so that all folds' lie in one array.
     found = []
