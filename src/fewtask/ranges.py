@@ -8,6 +8,7 @@ Whoever makes a group of settings (Python, a preset, the command line, a saved r
 from __future__ import annotations
 
 import dataclasses
+import functools
 import numbers
 import types
 import typing
@@ -65,12 +66,9 @@ def prefix(kind: type[Any]) -> str:
 
 def checked(hint: Any, value: Any, name: str) -> Any:
     """The value, as Python's int or float where another kind of number is given; refused where it does not fit."""
-    options, ranges = _parts(hint)
+    options, choices, ranges = _allowed(hint)
     if value is None and type(None) in options:
         return value
-    choices = [
-        choice for option in options if typing.get_origin(option) is Literal for choice in typing.get_args(option)
-    ]
     if choices:
         if not isinstance(value, str) or value not in choices:
             raise SettingsError(f"{name} is {shown(value)}: it is one of {', '.join(map(str, choices))}")
@@ -91,6 +89,16 @@ def shown(value: Any, longest: int = 40) -> str:
         return f"{value:g}"
     text = repr(value)
     return text if len(text) <= longest else f"{text[:longest]}…"
+
+
+@functools.cache
+def _allowed(hint: Any) -> tuple[list[Any], list[Any], list[Range]]:
+    """Types, words and ranges; found once a kind of setting, since a report makes settings by the hundred thousand."""
+    options, ranges = _parts(hint)
+    choices = [
+        choice for option in options if typing.get_origin(option) is Literal for choice in typing.get_args(option)
+    ]
+    return options, choices, ranges
 
 
 def _parts(hint: Any) -> tuple[list[Any], list[Range]]:

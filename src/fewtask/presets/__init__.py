@@ -6,6 +6,8 @@ One that says `extends = "OTHER"` holds only what differs from that other: a nam
 
 from __future__ import annotations
 
+import copy
+import functools
 import os
 import tomllib
 from importlib import resources
@@ -98,9 +100,9 @@ def _layers(name: str) -> list[dict[str, Any]]:
 def _read(name: str) -> dict[str, Any]:
     try:
         if is_path(name):
-            return tomllib.loads(Path(name).expanduser().read_text(encoding="utf-8"))
+            return _parsed(Path(name).expanduser().read_text(encoding="utf-8"))
         if name in (known := preset_names()):
-            return tomllib.loads(resources.files(__package__).joinpath(f"{name}.toml").read_text(encoding="utf-8"))
+            return _parsed(resources.files(__package__).joinpath(f"{name}.toml").read_text(encoding="utf-8"))
     except OSError as error:
         raise SettingsError(f"cannot read the preset {name}: {error.strerror}") from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
@@ -109,6 +111,17 @@ def _read(name: str) -> dict[str, Any]:
     if narrower:
         raise SettingsError(f"'{name}' has several presets, name one: {', '.join(narrower)}")
     raise unknown("data set or preset", name, known)
+
+
+def _parsed(text: str) -> dict[str, Any]:
+    """A copy, which the reader may change."""
+    return copy.deepcopy(_tables(text))
+
+
+@functools.lru_cache(maxsize=256)
+def _tables(text: str) -> dict[str, Any]:
+    """Parsed once: a report reads the same few presets for every run."""
+    return tomllib.loads(text)
 
 
 def _merged(base: dict[str, Any], own: dict[str, Any]) -> dict[str, Any]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 from fewtask.changes import flat
@@ -18,12 +17,15 @@ from fewtask.settings import from_dict, identity
 
 def run_rows(collected: Collected) -> list[dict[str, Any]]:
     """One flat row a run: what it was for, its settings as far as they are its own, its accuracy and its cost."""
-    presets = {one.experiment.records: one.experiment for one in collected.shown}
+    presets = {one.experiment.records: one.experiment.preset for one in collected.shown}
+    starts = {one.experiment.records: _start_of_search(one.experiment) for one in collected.shown}
     rows = []
     for path, record in collected.files.items():
         folder = next((parent for parent in path.absolute().parents if parent.name == "records"), path.parent)
-        experiment, name = presets.get(folder), f"{folder.parent.parent.name}/{folder.parent.name}"
-        own = {} if experiment is None else _own_settings(path, record, experiment)
+        # What a candidate of a search has of its own differs from where that started.
+        preset = (starts if path.parent.name == "search" else presets).get(folder)
+        name = f"{folder.parent.parent.name}/{folder.parent.name}"
+        own = {} if preset is None else differing(record, preset)
         rows.append(
             {
                 "experiment": name,
@@ -43,12 +45,10 @@ def run_rows(collected: Collected) -> list[dict[str, Any]]:
     return rows
 
 
-def _own_settings(path: Path, record: dict[str, Any], experiment: Experiment) -> dict[str, Any]:
-    """What differs from the experiment's preset, or for a candidate of its search from where that started."""
-    preset = experiment.preset
-    if path.parent.name == "search" and (experiment.folder / "grid.toml").exists():
-        preset = read_search(experiment.folder / "grid.toml").preset or preset
-    return differing(record, preset)
+def _start_of_search(experiment: Experiment) -> str:
+    grid = experiment.folder / "grid.toml"
+    found = read_search(grid).preset if grid.exists() else None
+    return found or experiment.preset
 
 
 def differing(record: dict[str, Any], preset: str) -> dict[str, Any]:
