@@ -20,6 +20,7 @@ from fewtask.experiments.grid import gather_cells
 from fewtask.experiments.ledger import Ledger
 from fewtask.experiments.search import preset_text
 from fewtask.experiments.summary import summarise
+from fewtask.files import filled
 from fewtask.presets import preset_changes
 from fewtask.report.collect import collect
 from fewtask.report.ingredients import ingredients_table
@@ -78,13 +79,6 @@ def map_picture(folder: str) -> str:
         return ""
     words = "Where interpolation pays on rainbow digits, by training tasks and rows a class, against ProtoNet."
     return f"![{words}]({folder}/{MAP.name})\n\n{words} [How it was made]({folder}/rainbow-digits.md#where-it-pays)."
-
-
-def filled(page: str, name: str, text: str) -> str:
-    """A page with a text between its marks `NAME:begin` and `NAME:end`."""
-    begin, end = f"<!-- {name}:begin -->", f"<!-- {name}:end -->"
-    before, rest = page.split(begin)
-    return f"{before}{begin}\n{text}\n{end}{rest.split(end)[1]}"
 
 
 def demo_block() -> str:

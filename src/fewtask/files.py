@@ -70,6 +70,16 @@ def _dump(path: Path, text: str) -> None:
     path.write_text(text, encoding="utf-8")
 
 
+def filled(page: str, name: str, text: str) -> str:
+    """A page with a text between its marks `NAME:begin` and `NAME:end`; what stands around them stays as it is."""
+    begin, end = f"<!-- {name}:begin -->", f"<!-- {name}:end -->"
+    before, found, rest = page.partition(begin)
+    _, closed, after = rest.partition(end)
+    if not found or not closed:
+        raise RunError(f"the page has no place for this: mark it with the lines {begin} and {end}")
+    return f"{before}{begin}\n{text}\n{end}{after}"
+
+
 def write_json(path: Path, values: Any) -> None:
     write_text(path, json.dumps(values, indent=2, ensure_ascii=False) + "\n")
 

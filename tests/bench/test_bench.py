@@ -12,6 +12,7 @@ from torch import Tensor
 from fewtask.bench import plain
 from fewtask.bench.cases import state_of
 from fewtask.bench.measure import arithmetic, interleaved
+from fewtask.bench.report import page_text
 from fewtask.bench.sizes import SIZES
 from fewtask.cli import main
 from fewtask.episodes import Episode
@@ -94,6 +95,8 @@ def test_the_command_prints_a_row_for_each_size_and_writes_the_page(
 ) -> None:
     pytest.importorskip("matplotlib")
     threads = torch.get_num_threads()
+    written = tmp_path / "speed.md"
+    written.write_text("# Mine\n<!-- bench:begin -->\nold\n<!-- bench:end -->\nby hand\n")
     try:
         assert main(["bench", "--small", "--seconds", "0", "--sizes", "tox21", "rmnist", "--out", str(tmp_path)]) == 0
     finally:
@@ -104,10 +107,26 @@ def test_the_command_prints_a_row_for_each_size_and_writes_the_page(
     results = json.loads((tmp_path / "speed.json").read_text())
     assert set(results["sizes"]) == {"tox21", "rmnist"}
     assert results["sizes"]["tox21"]["equality"]["gradient64"] < 1e-10
-    page = (tmp_path / "speed.md").read_text()
+    page = written.read_text()
+    assert page.startswith("# Mine\n<!-- bench:begin -->\nMade by")
+    assert page.endswith("|\n<!-- bench:end -->\nby hand\n")
+    assert "old" not in page
     assert "| Tox21 |" in page
     assert "](speed.png)" in page
     assert (tmp_path / "speed.png").stat().st_size > 1000
+
+
+def test_a_page_without_a_place_for_the_tables_is_refused_before_measuring(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    page = tmp_path / "page.md"
+    page.write_text("by hand")
+    assert main(["bench", "--markdown", str(page)]) == 1
+    assert "mark it with the lines <!-- bench:begin -->" in capsys.readouterr().err
+    assert page.read_text() == "by hand"
+    made = page_text({"sizes": {}}, None)
+    assert made.startswith("# Speed\n\n<!-- bench:begin -->\nMade by")
+    assert page_text({"sizes": {}}, None, made) == made
 
 
 def test_an_unknown_size_is_refused_with_the_known_ones(capsys: pytest.CaptureFixture[str]) -> None:

@@ -10,6 +10,9 @@ from types import ModuleType
 import pytest
 from pages import ROOT
 
+from fewtask.errors import RunError
+from fewtask.files import filled
+
 
 @pytest.fixture(scope="module")
 def tool() -> ModuleType:
@@ -33,10 +36,13 @@ def test_every_page_has_what_it_copies(tool: ModuleType) -> None:
     assert "Never below the centroid" in made[tool.WHICH]
 
 
-def test_a_text_goes_between_its_marks_and_nothing_else_changes(tool: ModuleType) -> None:
+def test_a_text_goes_between_its_marks_and_nothing_else_changes() -> None:
     page = "a\n<!-- x:begin -->\nold\n<!-- x:end -->\nb <!-- y:begin -->c<!-- y:end -->\n"
-    made = tool.filled(page, "x", "new")
+    made = filled(page, "x", "new")
     assert made == "a\n<!-- x:begin -->\nnew\n<!-- x:end -->\nb <!-- y:begin -->c<!-- y:end -->\n"
+    for wrong in ("a", "<!-- x:begin -->", "<!-- x:end --> <!-- x:begin -->"):
+        with pytest.raises(RunError, match="mark it with the lines <!-- x:begin -->"):
+            filled(wrong, "x", "new")
 
 
 def test_the_picture_of_the_house_has_every_room(tool: ModuleType) -> None:

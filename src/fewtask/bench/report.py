@@ -11,7 +11,9 @@ import torch
 
 from fewtask.bench.measure import PARTS
 from fewtask.bench.sizes import get_size
+from fewtask.files import filled
 
+NEW_PAGE = "# Speed\n\n<!-- bench:begin -->\n<!-- bench:end -->\n"
 Table = tuple[str, list[str], list[list[str]]]
 
 
@@ -164,10 +166,14 @@ def goals_table(results: dict[str, Any]) -> Table:
     return "Goals", ["what", "goal", "reached", "met"], lines
 
 
+def page_text(results: dict[str, Any], figure: str | None, before: str | None = None) -> str:
+    """The page of measurements; of one that is there already only what stands between its marks is made anew."""
+    return filled(NEW_PAGE if before is None else before, "bench", markdown(results, figure))
+
+
 def markdown(results: dict[str, Any], figure: str | None) -> str:
-    """The page: generated, so that it says what was measured and nothing else."""
+    """Generated, so that it says what was measured and nothing else."""
     parts = [
-        "# Speed",
         "Made by `fewtask bench --markdown FILE`; `--help` explains. Times are processor time with one thread, "
         "medians of runs in turns in one process. "
         f"{machine()}. Rows are random, with the shapes of the data sets; settings are the presets'.",
@@ -181,7 +187,7 @@ def markdown(results: dict[str, Any], figure: str | None) -> str:
         parts.append(f"## {title}")
         rows = [head, ["---"] * len(head), *lines]
         parts.append("\n".join("| " + " | ".join(row) + " |" for row in rows))
-    return "\n\n".join(parts) + "\n"
+    return "\n\n".join(parts)
 
 
 def machine() -> str:

@@ -10,6 +10,7 @@ from rich.console import Console
 from rich.table import Table
 
 from fewtask.cli.common import make_console, parse
+from fewtask.files import filled, write_text
 from fewtask.threads import settle_threads
 
 DESCRIPTION = """Measures training steps, hyper-updates, sampling and evaluation side by side with a plain
@@ -24,7 +25,7 @@ class Bench:
     out: Path | None = None
     """Folder for speed.json, speed.md and speed.png."""
     markdown: Path | None = None
-    """Write the tables as a page to this file, and the figure beside it."""
+    """Write the tables to this page, between its marks where it is there already, and the figure beside it."""
     seconds: float = 100.0
     """Time to share between the measurements; each makes at least one round."""
     full: bool = False
@@ -40,7 +41,7 @@ class Bench:
 def main(argv: list[str]) -> int:
     command = parse(Bench, argv, "fewtask bench", DESCRIPTION)
     from fewtask.bench.figure import draw
-    from fewtask.bench.report import machine, markdown, tables
+    from fewtask.bench.report import machine, page_text, tables
     from fewtask.bench.sizes import get_size
     from fewtask.bench.suite import run
 
@@ -52,21 +53,24 @@ def main(argv: list[str]) -> int:
         return compare_peer(command, command.peer, console)
     if command.estimators:
         return compare_estimators(command, console)
+    page = command.markdown or (command.out and command.out / "speed.md")
+    before = page.read_text(encoding="utf-8") if page and page.exists() else None
+    if before is not None:
+        # A page without a place for the tables is refused before minutes of measuring.
+        filled(before, "bench", "")
     results = run(
         command.sizes, command.seconds, command.full, lambda text: notes.print(text, style="dim"), command.small
     )
     console.print(machine())
     for title, head, lines in tables(results):
         print_table(console, title, head, lines)
-    page = command.markdown
     if command.out is not None:
         command.out.mkdir(parents=True, exist_ok=True)
         (command.out / "speed.json").write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
-        page = page or command.out / "speed.md"
     if page is not None:
         picture = page.with_suffix(".png")
         draw(results, picture)
-        page.write_text(markdown(results, picture.name), encoding="utf-8")
+        write_text(page, page_text(results, picture.name, before))
         console.print(f"written: {page}, {picture}")
     return 0
 
