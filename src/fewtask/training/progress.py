@@ -3,39 +3,21 @@
 from __future__ import annotations
 
 import sys
-from types import TracebackType
 from typing import Any
 
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.progress import TextColumn, TimeRemainingColumn
+
+from fewtask.bars import Bars
 
 
-class TrainingProgress:
+class TrainingProgress(Bars):
     """Shows loss, accuracies, speed and time left."""
 
     def __init__(self, label: str, steps: int, done: int, show: bool | None = None) -> None:
         show = sys.stderr.isatty() if show is None else show
-        self.bar = Progress(
-            TextColumn("{task.description}"),
-            BarColumn(),
-            MofNCompleteColumn(),
-            TextColumn("{task.fields[note]}"),
-            TimeRemainingColumn(),
-            console=Console(stderr=True),
-            disable=not show,
-            transient=True,
-        )
+        super().__init__(TextColumn("{task.fields[note]}"), TimeRemainingColumn(), show=show)
         self.task = self.bar.add_task(label, total=steps, completed=done, note="")
         self.parts: dict[str, str] = {}
-
-    def __enter__(self) -> TrainingProgress:
-        self.bar.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.bar.stop()
 
     def advance(self) -> None:
         self.bar.advance(self.task)

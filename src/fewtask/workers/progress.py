@@ -3,41 +3,24 @@
 from __future__ import annotations
 
 import time
-from types import TracebackType
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
+from rich.progress import TaskID, TimeElapsedColumn
 
+from fewtask.bars import Bars
 from fewtask.workers.jobs import Job
 
 
-class JobProgress:
+class JobProgress(Bars):
     """Told by an executor what happens; shows it on the error stream."""
 
     def __init__(self, runs: int, show: bool = True, console: Console | None = None) -> None:
-        self.console = console or Console(stderr=True)
+        console = console or Console(stderr=True)
+        super().__init__(TimeElapsedColumn(), show=show and console.is_terminal, console=console)
         self.total, self.count, self.show = runs, 0, show
         self.started_at: dict[str, float] = {}
         self.tasks: dict[str, TaskID] = {}
-        self.bar = Progress(
-            TextColumn("{task.description}"),
-            BarColumn(),
-            MofNCompleteColumn(),
-            TimeElapsedColumn(),
-            console=self.console,
-            disable=not (show and self.console.is_terminal),
-            transient=True,
-        )
         self.all = self.bar.add_task("runs", total=runs)
-
-    def __enter__(self) -> JobProgress:
-        self.bar.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.bar.stop()
 
     def started(self, job: Job) -> None:
         self.started_at[job.name] = time.monotonic()
