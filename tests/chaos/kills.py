@@ -7,6 +7,7 @@ killed is a process like any other. Its workers are processes of their own and s
 from __future__ import annotations
 
 import contextlib
+import multiprocessing
 import os
 import random
 import signal
@@ -18,6 +19,8 @@ from pathlib import Path
 from typing import Any
 
 from victims import VICTIMS, Victim
+
+from fewtask.workers import LocalExecutor
 
 POLL_SECONDS = 0.003
 
@@ -102,14 +105,26 @@ def start_and_kill(victim: Victim, folder: Path, log: Path, seconds: float) -> b
     return True
 
 
+class Forking(LocalExecutor):
+    """Workers that are forks."""
+
+    def __init__(self, *args: Any) -> None:
+        super().__init__(*args)
+        self.context = multiprocessing.get_context("fork")  # type: ignore[assignment]
+
+
 def warm_up(folder: Path) -> None:
     """Imports all that commands import, so that forks need not: a run is carried out in this process."""
     import torch
 
+    import fewtask.auto.choosing
     import fewtask.cost
+    import fewtask.workers
     from fewtask.cli import main
 
     torch.set_num_threads(1)
+    # Workers of a grid need not import anything either. Those of a search must not inherit the lock that it holds.
+    fewtask.workers.LocalExecutor = Forking  # type: ignore[misc]
     # What it measures takes longer than these runs.
     fewtask.cost.foretell = lambda *args, **named: ""  # type: ignore[assignment]
     with (folder / "warm-up.txt").open("w") as out, contextlib.redirect_stdout(out), contextlib.redirect_stderr(out):
