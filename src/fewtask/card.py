@@ -46,10 +46,12 @@ def card(settings: RunSettings, record: dict[str, Any], pools: Pools) -> str:
         pool = pools.split(split)
         names = [t.name for t in pool.tasks] if not pool.is_class_pool else list(pool.class_names)
         lines.append(f"- {split}: {', '.join(names)}")
-    lines += [
-        "",
-        *pools.notes,
-        "",
+    return "\n".join([*lines, "", *pools.notes, "", *_use(pools)])
+
+
+def _use(pools: Pools) -> list[str]:
+    """Commands and code that work as pasted."""
+    return [
         "## Use",
         "",
         "```",
@@ -68,7 +70,6 @@ def card(settings: RunSettings, record: dict[str, Any], pools: Pools) -> str:
         "```",
         "",
     ]
-    return "\n".join(lines)
 
 
 def _random_rows(pools: Pools) -> str:

@@ -8,76 +8,24 @@ is refused, so that bytes of a file can become neither code nor pointers.
 
 from __future__ import annotations
 
-import math
 import struct
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-import numpy as np
-
 from fewtask.bounds import read_bytes
+from fewtask.datasets.pickled_arrays import NoDataError, finished, give_state, known_name, rebuilt
 from fewtask.errors import DataError
 
-# What numpy and Python 2 or 3 write for an array or for bytes; the parser knows what each of them means.
-_RECONSTRUCT, _NDARRAY, _DTYPE, _ENCODE = "reconstruct", "ndarray", "dtype", "encode"
-NAMES: Final = {
-    ("numpy", "ndarray"): _NDARRAY,
-    ("numpy", "dtype"): _DTYPE,
-    ("numpy.core.multiarray", "_reconstruct"): _RECONSTRUCT,
-    ("numpy._core.multiarray", "_reconstruct"): _RECONSTRUCT,
-    ("_codecs", "encode"): _ENCODE,
-}
-WHOLE_NUMBERS: Final = ("u1", "u2", "u4", "u8", "i1", "i2", "i4", "i8")
-# The rest of a dtype's state: no sub-array, no fields, no flags. Anything else is not a plain number.
-_PLAIN_STATE: Final = (None, None, None, -1, -1, 0)
 _MARK: Final = object()
-
-
-class _NoDataError(ValueError):
-    """The file is cut off or asks for more than data."""
-
-
-@dataclass(frozen=True)
-class _Name:
-    meaning: str
-
-
-@dataclass
-class _Dtype:
-    code: str
-    order: str = "|"
-
-
-@dataclass
-class _Array:
-    """An array that is announced and, after its state came, whole."""
-
-    values: np.ndarray | None = None
 
 
 def read_pickle(path: Path) -> Any:
     """Plain containers and arrays of whole numbers; texts that Python 2 wrote are bytes."""
     try:
-        return _finished(_Parser(read_bytes(path), path).run())
-    except (_NoDataError, struct.error, IndexError, UnicodeDecodeError, MemoryError) as error:
+        return finished(_Parser(read_bytes(path), path).run())
+    except (NoDataError, struct.error, IndexError, UnicodeDecodeError, MemoryError) as error:
         raise DataError(f"{path} is damaged or is no pickle of plain data ({error}): fetch it again") from error
-
-
-def _finished(value: Any) -> Any:
-    """The array in place of what announced it, in the dictionary and the lists that the files consist of."""
-    if isinstance(value, dict):
-        return {key: _array(item) for key, item in value.items()}
-    return _array(value)
-
-
-def _array(value: Any) -> Any:
-    if not isinstance(value, _Array):
-        return value
-    if value.values is None:
-        raise _NoDataError("an array has no content")
-    return value.values
 
 
 class _Parser:
@@ -96,13 +44,13 @@ class _Parser:
                 return self._pop()
             operation = OPERATIONS.get(code)
             if operation is None:
-                raise _NoDataError(f"operation {code!r} at byte {self.at - 1} does not belong to data")
+                raise NoDataError(f"operation {code!r} at byte {self.at - 1} does not belong to data")
             operation(self)
 
     def _take(self, count: int) -> bytes:
         taken = self.content[self.at : self.at + count]
         if len(taken) != count:
-            raise _NoDataError("it is cut off")
+            raise NoDataError("it is cut off")
         self.at += count
         return taken
 
@@ -113,13 +61,13 @@ class _Parser:
     def _line(self) -> str:
         end = self.content.index(b"\n", self.at) if b"\n" in self.content[self.at : self.at + 200] else -1
         if end < 0:
-            raise _NoDataError("a name does not end")
+            raise NoDataError("a name does not end")
         return self._take(end + 1 - self.at)[:-1].decode("ascii")
 
     def _pop(self) -> Any:
         value = self.stack.pop()
         if value is _MARK:
-            raise _NoDataError("a container ends before it begins")
+            raise NoDataError("a container ends before it begins")
         return value
 
     def _since_mark(self) -> list[Any]:
@@ -128,7 +76,7 @@ class _Parser:
                 items = self.stack[place + 1 :]
                 del self.stack[place:]
                 return items
-        raise _NoDataError("a container ends before it begins")
+        raise NoDataError("a container ends before it begins")
 
     def skip(self, count: int) -> None:
         self._take(count)
@@ -157,15 +105,15 @@ class _Parser:
 
     def append(self, items: list[Any]) -> None:
         if not isinstance(self.stack[-1], list):
-            raise _NoDataError("something is added to what is no list")
+            raise NoDataError("something is added to what is no list")
         self.stack[-1].extend(items)
 
     def set_items(self, items: list[Any]) -> None:
         if not isinstance(self.stack[-1], dict) or len(items) % 2:
-            raise _NoDataError("something is set in what is no dictionary")
+            raise NoDataError("something is set in what is no dictionary")
         for key, value in zip(items[::2], items[1::2]):
             if not isinstance(key, bytes | str | int):
-                raise _NoDataError("a key is neither a text nor a number")
+                raise NoDataError("a key is neither a text nor a number")
             self.stack[-1][key] = value
 
     def remember(self, number: int) -> None:
@@ -173,77 +121,24 @@ class _Parser:
 
     def recall(self, number: int) -> None:
         if number not in self.memo:
-            raise _NoDataError(f"value {number} is used before it is there")
+            raise NoDataError(f"value {number} is used before it is there")
         self.stack.append(self.memo[number])
 
     def name(self, module: Any, name: Any) -> None:
-        meaning = NAMES.get((module, name)) if isinstance(module, str) and isinstance(name, str) else None
-        if meaning is None:
-            named = ".".join(part[:80] if isinstance(part, str) else "?" for part in (module, name))
-            raise DataError(
-                f"{self.path} is refused: it contains {named}, and only arrays of whole numbers and plain "
-                "containers are read"
-            )
-        self.stack.append(_Name(meaning))
+        self.stack.append(known_name(module, name, self.path))
 
     def stacked_name(self) -> None:
         name, module = self._pop(), self._pop()
         self.name(module, name)
 
     def reduce(self) -> None:
-        """What a name would be called with decides what the parser makes; every other call is refused."""
+        """What a name would be called with decides what is made; every other call is refused."""
         arguments, called = self._pop(), self._pop()
-        if not isinstance(called, _Name) or not isinstance(arguments, tuple):
-            raise _NoDataError("it calls what is no name")
-        if called.meaning == _RECONSTRUCT and len(arguments) == 3 and arguments[0] == _Name(_NDARRAY):
-            self.stack.append(_Array())
-        elif called.meaning == _DTYPE and arguments and _text(arguments[0]) in WHOLE_NUMBERS:
-            self.stack.append(_Dtype(_text(arguments[0])))
-        elif called.meaning == _ENCODE and len(arguments) == 2 and isinstance(arguments[0], str):
-            try:
-                self.stack.append(arguments[0].encode("latin1"))
-            except UnicodeEncodeError as error:
-                raise _NoDataError("bytes are beyond 255") from error
-        else:
-            raise _NoDataError(f"it rebuilds something other than an array of whole numbers ({called.meaning})")
+        self.stack.append(rebuilt(called, arguments))
 
     def build(self) -> None:
         state = self._pop()
-        built = self.stack[-1]
-        if isinstance(built, _Dtype) and _is_plain(state):
-            built.order = _text(state[1])
-        elif isinstance(built, _Array) and isinstance(state, tuple) and len(state) == 5:
-            built.values = _whole_array(*state[1:])
-        else:
-            raise _NoDataError("it changes something other than an array of whole numbers")
-
-
-def _text(value: Any) -> str:
-    if isinstance(value, bytes):
-        return value.decode("latin1")
-    return value if isinstance(value, str) else ""
-
-
-def _is_plain(state: Any) -> bool:
-    return (
-        isinstance(state, tuple)
-        and len(state) == 8
-        and _text(state[1]) in ("|", "<", ">")
-        and state[2:] == _PLAIN_STATE
-    )
-
-
-def _whole_array(shape: Any, dtype: Any, fortran: Any, content: Any) -> np.ndarray:
-    """Numbers [*shape] from bytes that must be exactly as many as the shape asks for."""
-    if not isinstance(dtype, _Dtype) or not isinstance(content, bytes) or not isinstance(shape, tuple):
-        raise _NoDataError("an array's state is not one")
-    if len(shape) > 8 or not all(isinstance(side, int) and 0 <= side <= len(content) for side in shape):
-        raise _NoDataError("an array's shape is not one")
-    if math.prod(shape) * int(dtype.code[1]) != len(content):
-        raise _NoDataError("an array has another number of bytes than its shape")
-    order = "<" if dtype.order == "|" else dtype.order
-    # A copy: the array must not keep the whole file in memory.
-    return np.frombuffer(content, order + dtype.code).reshape(shape, order="F" if fortran else "C").copy()
+        give_state(self.stack[-1], state)
 
 
 OPERATIONS: Final[dict[bytes, Callable[[_Parser], None]]] = {

@@ -77,13 +77,11 @@ def hypergradient(
     scale : list of tensors, optional
         Diagonal of the inner optimiser's preconditioner, shaped like θ; damping is then added to the scaled Hessian.
     memory : list of tensors, optional
-        An empty list, or one from an earlier call: the solution of the linear system to start from, replaced by the
-        new one.
+        An empty list, or one from an earlier call: the linear system's solution to start from, then the new one.
     train_grad : list of tensors, optional
         ∂L_tr/∂θ with its graph (create_graph=True), where the caller has it already.
     report : dict, optional
-        Receives `norms` of the terms or residuals, whether it `diverged`, the `step` that was found, and the lengths
-        of the `direct` and the `indirect` part.
+        Receives `norms` of terms or residuals, whether it `diverged`, the `step` found, lengths `direct`, `indirect`.
     """
     estimator = get_estimator(name)()
     theta, lam = list(theta), list(lam)
