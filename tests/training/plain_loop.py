@@ -22,6 +22,8 @@ from fewtask.tasks import TaskPool
 
 Weights = dict[str, Tensor]
 Loss = Callable[[Weights], Tensor]
+MixingLoss = Callable[[Weights, Episode, Episode, RunSettings], Tensor]
+JudgingLoss = Callable[[Weights, Episode, RunSettings], Tensor]
 
 
 # The network: three layers, the first two with BatchNorm and LeakyReLU ("mlp") or with ReLU ("text-head").
@@ -212,11 +214,20 @@ class PlainRun:
 
 
 def plain_run(
-    settings: RunSettings, start: Weights, train_pool: TaskPool, outer_pool: TaskPool, period: int
+    settings: RunSettings,
+    start: Weights,
+    train_pool: TaskPool,
+    outer_pool: TaskPool,
+    period: int,
+    mixing: MixingLoss = interpolated_loss,
+    judging: JudgingLoss = plain_loss,
 ) -> PlainRun:
-    """Algorithm 1: θ every step, λ every `period` steps on tasks of `outer_pool`, or every step with θ where joint."""
+    """Algorithm 1: θ every step, λ every `period` steps on tasks of `outer_pool`, or every step with θ where joint.
+
+    mixing: L_tr of two tasks. judging: the loss of one, by which λ is judged.
+    """
     w = {name: value.clone() for name, value in start.items()}
-    theta = [name for name in w if name.startswith("encoder.")]
+    theta = [name for name in w if name.startswith(("encoder.", "head."))]
     lam = [name for name in w if name not in theta]
     e, steps = settings.episode, settings.train.steps
     joint = not settings.interpolation.bilevel
@@ -225,11 +236,11 @@ def plain_run(
     run = PlainRun(w, average={name: value.clone() for name, value in w.items()})
     updates = 0
     for step in range(steps):
-        pair = tasks.sample_groups(e.batch, e.way, e.shot, e.query, 2 if settings.method == "meta-interpolation" else 1)
+        pair = tasks.sample_groups(e.batch, e.way, e.shot, e.query, 2 if "interpolation" in settings.method else 1)
 
         def train(weights: Weights, pair: list[Episode] = pair) -> Tensor:
             if len(pair) == 2:
-                return interpolated_loss(weights, pair[0], pair[1], settings)
+                return mixing(weights, pair[0], pair[1], settings)
             penalty = sum(
                 (weights[f"coefficients.{number}"] * weights[name] ** 2).sum()
                 for number, name in enumerate(theta)
@@ -237,7 +248,7 @@ def plain_run(
             )
             return plain_loss(weights, pair[0], settings) + penalty
 
-        run.losses.append(float(train(w)))
+        run.losses.append(float(train(w).detach()))
         # Both learning rates fall linearly to nothing, each over its own number of updates.
         alpha = settings.optimizer.lr * (1 - step / steps)
         slopes = gradient(train, w, theta)
@@ -248,7 +259,7 @@ def plain_run(
                 task = outer_tasks.sample(e.batch, e.way, e.shot, e.query)
                 outer_slopes = neumann_hypergradient(
                     train,
-                    lambda v, task=task: plain_loss(v, task, settings),
+                    lambda v, task=task: judging(v, task, settings),
                     w,
                     theta,
                     lam,
