@@ -74,7 +74,8 @@ def test_a_wav_of_another_rate_or_two_channels_gives_the_same_features(
 # Networks
 
 
-def test_yamnet_reproduces_the_stored_embeddings_of_the_ten_clips(raw: Path, yamnet: YamNet) -> None:
+def test_yamnet_reproduces_the_stored_embeddings_of_the_ten_clips(publishers_dir: Path, yamnet: YamNet) -> None:
+    raw = publishers_dir / "esc50"
     clips = sorted((raw / "audio").glob("*.wav"))
     assert len(clips) == 10
     with np.load(raw / esc50.EMBEDDINGS, allow_pickle=False) as stored:
@@ -185,7 +186,8 @@ def test_a_folder_with_some_of_the_clips_says_how_many_are_missing(raw: Path, tm
         esc50.prepare(partial_copy(raw, tmp_path), DataSettings(), quiet)
 
 
-def test_features_computed_from_the_clips_are_those_that_are_stored(raw: Path, tmp_path: Path) -> None:
+def test_features_computed_from_the_clips_are_those_that_are_stored(publishers_dir: Path, tmp_path: Path) -> None:
+    raw = publishers_dir / "esc50"
     folder = partial_copy(raw, tmp_path)
     lines = (folder / esc50.INDEX).read_text().splitlines()
     kept = [lines[0]] + [line for line in lines if (folder / "audio" / line.split(",")[0]).is_file()]

@@ -38,11 +38,8 @@ def run(commands: str, folder: Path) -> str:
 
 
 @pytest.mark.slow
-def test_tox21_as_its_publisher_has_it(raw_dir: Path, tmp_path: Path) -> None:
-    source = raw_dir / "tox21" / "tox21.csv"
-    if not source.is_file():
-        pytest.skip("the publisher's file of Tox21 is not here")
-    shutil.copy(source, tmp_path / "tox21.csv")
+def test_tox21_as_its_publisher_has_it(publishers_dir: Path, tmp_path: Path) -> None:
+    shutil.copy(publishers_dir / "tox21" / "tox21.csv", tmp_path / "tox21.csv")
     printed = run(block(), tmp_path)
     assert "8 cells cannot be used" in printed
     assert "RDKit cannot read" in printed
