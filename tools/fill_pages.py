@@ -37,7 +37,7 @@ SHIPPED = ROOT / "src" / "fewtask" / "presets" / f"{PRESET}.toml"
 MAP = INDEX.parent / "rainbow-digits-map.svg"
 WHAT_WORKS = ROOT / "docs" / "what-works.md"
 WHICH = ROOT / "docs" / "which-method.md"
-SHOWN = ("data set", "Meta-Interpolation", "best of the others", "difference, paired", "seeds")
+SHOWN = ("Meta-Interpolation", "best of the others", "difference, paired", "seeds")
 NOTE = (
     "Test accuracy in percent ± half of the 95 % interval over seeds. Every method had the best of as many settings, "
     "chosen on meta-validation. How each was made, and [what was found](index.md#findings)."
@@ -50,12 +50,14 @@ def results_table(index: str) -> str:
     From the page of results: some columns of its first table, with links from the root.
     """
     head, _, *rows = [_cells(line) for line in _block(index, "\n| ")]
-    best = [row for row in rows if row[head.index("experiment")] == "`best`"]
-    others = [row[0].split("<br>")[0] for row in rows if row not in best]
+    # [title](page), the experiment and, where it is not the primary one, its role.
+    names = [row[0].split("<br>") for row in rows]
+    best = [[name[0], *row[1:]] for name, row in zip(names, rows) if name[1:] == ["`best`"]]
+    others = [name[0] for name in names if name[1:] != ["`best`"]]
     lines = []
     if best:
-        lines += ["| " + " | ".join(SHOWN) + " |", "|---" + "|---:" * (len(SHOWN) - 1) + "|"]
-        places = [head.index(name) for name in SHOWN]
+        lines += ["| data set | " + " | ".join(SHOWN) + " |", "|---" + "|---:" * len(SHOWN) + "|"]
+        places = [0, *(head.index(name) for name in SHOWN)]
         lines += ["| " + " | ".join(row[place].replace("<br>", " ") for place in places) + " |" for row in best]
         lines += ["", NOTE, "", *(_block(index, "## In short\n\n- ") if "## In short" in index else [])]
     if others:

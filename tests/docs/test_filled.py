@@ -55,10 +55,10 @@ def test_the_picture_of_the_house_has_every_room(tool: ModuleType) -> None:
 def test_the_readme_shows_only_data_sets_with_every_method_at_its_best(tool: ModuleType) -> None:
     index = (
         "# Results\n\nMade by it.\n\n"
-        "| data set | experiment | all methods, test % | Meta-Interpolation | best of the others | difference, paired "
-        "| seeds |\n|---|---:|---:|---:|---:|---:|---:|\n"
-        "| [A](a.md) | `best` | ![A](a.svg) | 1 ± 2 | B<br>3 | -2 | 5 |\n"
-        "| [C](c.md)<br>exploration | `untuned` | ![C](c.svg) | 4 | B<br>3 | +1 | 1 |\n\n"
+        "| data set, experiment | all methods, test % | Meta-Interpolation | best of the others | difference, paired "
+        "| seeds |\n|---|---:|---:|---:|---:|---:|\n"
+        "| [A](a.md)<br>`best` | ![A](a.svg) | 1 ± 2 | B<br>3 | -2 | 5 |\n"
+        "| [C](c.md)<br>`best`<br>exploration | ![C](c.svg) | 4 | B<br>3 | +1 | 1 |\n\n"
         "## In short\n\n- One.\n- Two.\n\n| other | table |\n|---|---|\n| x | y |\n"
     )
     lines = tool.results_table(index).splitlines()

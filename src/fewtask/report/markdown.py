@@ -58,7 +58,7 @@ def map_picture(one: Shown) -> dict[str, str]:
 
 def index_page(collected: Collected) -> str:
     lines = ["# Results", "", "Made by `fewtask report` from the experiments declared in `experiments/`.", ""]
-    header = ["data set", "experiment", "all methods, test %", "Meta-Interpolation", "best of the others",
+    header = ["data set, experiment", "all methods, test %", "Meta-Interpolation", "best of the others",
               "difference, paired", "updates of λ", "seeds", "features"]  # fmt: skip
     body = [_standing(dataset) for dataset in collected.datasets]
     lines += [*grid(header, _starred(body)), ""]
@@ -78,16 +78,15 @@ def index_page(collected: Collected) -> str:
 def _standing(dataset: DatasetPage) -> list[str]:
     """The row of a data set: its leading experiment."""
     one = dataset.leading
-    name = f"[{_plain(dataset.title)}]({dataset.name}.md)"
+    name = f"[{_plain(dataset.title)}]({dataset.name}.md)<br>`{one.experiment.folder.name}`"
     if one.experiment.role != "primary":
         name += f"<br>{one.experiment.role}"
-    experiment = f"`{one.experiment.folder.name}`"
     standing = one.standing
     if standing is None:
-        return [name, experiment, "", "—", "—", "—", "—", "—", _plain(dataset.features)]
+        return [name, "", "—", "—", "—", "—", "—", _plain(dataset.features)]
     best, own = standing.best, standing.ours
     return [
-        name, experiment, f"![{_plain(dataset.title)}]({dataset.name}.svg)", mean_text(own.accuracy),
+        name, f"![{_plain(dataset.title)}]({dataset.name}.svg)", mean_text(own.accuracy),
         f"{_plain(best.cell.row)}<br>{mean_text(best.accuracy)}", mean_text(standing.lead, sign=True),
         updates_text(own), str(own.seeds), _plain(dataset.features),
     ]  # fmt: skip
@@ -139,7 +138,8 @@ def _experiment(one: Shown) -> list[str]:
     else:
         lines += [
             f"- settings: those of the preset `{preset}` but",
-            *(f"  - {who}: {_plain(text)}" for who, text in changes),
+            # Four spaces: with fewer mkdocs takes them for entries of the list around them.
+            *(f"    - {who}: {_plain(text)}" for who, text in changes),
         ]
     lines += [f"- rows of the data: {', '.join(one.fingerprints)}" if one.fingerprints else "", ""]
     if experiment.note:
