@@ -151,7 +151,10 @@ def kill(
         out = folder / str(done.runs)
         out.mkdir()
         for _ in range(min(victim.per_run, count - done.tried)):
+            started = time.perf_counter()
             if not start_and_kill(victim, out, log, rng.uniform(0, seconds)):
+                # Measured when the machine was busier: kills would come too late again and again.
+                seconds = min(seconds, time.perf_counter() - started) if victim.has_workers else seconds
                 break
             done.tried += 1
         done.lost += not _ends_alike(victim, out, log, wanted)
