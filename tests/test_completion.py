@@ -32,7 +32,7 @@ def complete(script: Path, *words: str) -> set[str]:
 def test_bash_completes_commands_flags_and_names(bash: Path) -> None:
     assert set(COMMANDS) <= complete(bash, "fewtask", "")
     assert complete(bash, "fewtask", "tr") == {"train"}
-    assert complete(bash, "fewtask", "train", "rainbow") == {"rainbow-digits"}
+    assert complete(bash, "fewtask", "train", "rainbow") == {"rainbow-digits", "rainbow-digits-best"}
     assert complete(bash, "fewtask", "train", "tox21", "--set-function.h") == {
         "--set-function.heads",
         "--set-function.hidden",
