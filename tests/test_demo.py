@@ -10,8 +10,10 @@ from pathlib import Path
 import pytest
 
 from fewtask.cli import main
-from fewtask.cli.demo import demo_table, findings, readme_table
-from fewtask.experiments.ledger import Ledger
+from fewtask.cli.demo import METHODS, SEEDS, demo_table, findings, readme_table
+from fewtask.experiments.declared import find_experiment
+from fewtask.experiments.grid import cell_settings
+from fewtask.experiments.ledger import Ledger, run_digest
 from fewtask.experiments.statistics import Mean
 from fewtask.experiments.summary import CellResult, Summary
 from fewtask.presets import load_preset
@@ -60,6 +62,14 @@ def test_the_demo_compares_best_with_best_at_few_tasks_and_at_all(capsys: pytest
     argv = ["compare", "rainbow-digits-best", "--methods", "protonet", "--ledger", "here/records", *SHORT]
     assert main([*argv, "--set", "train.validate_every=250"]) == 0
     assert "1 in the ledger, 0 to do" in capsys.readouterr().out, "its runs are runs like any other"
+
+
+def test_the_runs_of_the_demo_are_those_of_its_declared_experiment() -> None:
+    experiment = find_experiment("rainbow-digits/demo", Path(__file__).parents[1] / "experiments")
+    assert experiment is not None
+    assert experiment.seeds == SEEDS
+    declared = [run_digest(cell_settings(cell, 2)) for table in experiment.tables for cell in table.cells]
+    assert [run_digest(cell_settings(cell, 2)) for cell in demo_table(list(METHODS)).cells] == declared
 
 
 def test_the_demo_says_who_is_ahead_and_whether_it_is_clear() -> None:
