@@ -76,8 +76,8 @@ def _cells(line: str) -> list[str]:
 
 
 def map_picture(folder: str) -> str:
-    """The map of where interpolation pays, where it has been drawn; `folder`: where the results lie for the page."""
-    if not MAP.exists():
+    """The map of where interpolation pays, once no cell of it lacks its runs; `folder`: of the results for the page."""
+    if not MAP.exists() or "not run" in MAP.read_text(encoding="utf-8"):
         return ""
     words = "Where interpolation pays on rainbow digits, by training tasks and rows a class, against ProtoNet."
     return f"![{words}]({folder}/{MAP.name})\n\n{words} [How it was made]({folder}/rainbow-digits.md#where-it-pays)."

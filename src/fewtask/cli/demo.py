@@ -108,7 +108,7 @@ def findings(summary: Summary) -> list[str]:
     """A sentence for each column: who is how far ahead of the reference or behind it."""
     sentences = []
     for column in summary.columns:
-        results = [r for r in summary.results if r.cell.column == column and r.behind and r.cell.method != "centroid"]
+        results = [r for r in summary.results if r.cell.column == column and r.behind]
         texts = [f"{result.cell.row} is {_distance(result.behind)}" for result in results if result.behind]
         if texts:
             sentences.append(f"With {column}, against {summary.table.reference}: {'; '.join(texts)}.")
