@@ -76,7 +76,7 @@ def test_the_demo_says_who_is_ahead_and_whether_it_is_clear() -> None:
     table = demo_table(["protonet", "mean-interpolation"])
     behind = (None, Mean(-0.04, 0.01, 3, "seeds"), None, Mean(0.02, 0.03, 3, "seeds"))
     accuracy = Mean(0.8, 0.1, 3, "seeds")
-    results = [CellResult(cell, 3, accuracy, own, {}, *[None] * 5) for cell, own in zip(table.cells, behind)]
+    results = [CellResult(cell, 3, accuracy, own, {}, *[None] * 6) for cell, own in zip(table.cells, behind)]
     summary = Summary(table, "test", tuple(results), 3)
     few = "With 4 training tasks, against ProtoNet: Mean interpolation is ahead by 4.00 ± 1.00 points, clearly."
     many = (
