@@ -64,7 +64,7 @@ CASES: dict[str, tuple[str, dict[str, Any]]] = {
     "protonet-st, joint": ("protonet-st", {"interpolation": {"bilevel": False}}),
     "fomaml-meta-interpolation": (
         "fomaml-meta-interpolation",
-        {"encoder": {"name": "text-head"}, "interpolation": {"weight": 0.4}},
+        {"encoder": {"name": "text-head", "width": 6}, "interpolation": {"weight": 0.4, "layer": 2}},
     ),
     "fomaml-meta-interpolation, one step, joint": (
         "fomaml-meta-interpolation",
