@@ -46,7 +46,8 @@ def test_the_demo_compares_best_with_best_at_few_tasks_and_at_all(capsys: pytest
     assert "8 runs, 0 in the ledger, 8 to do" in printed
     assert "All of it: here/README.md" in printed
     for tasks in (4, 16):
-        assert re.search(rf"With {tasks} training tasks, against ProtoNet: Centroid \(untrained\) is \w+ by \d", printed)
+        untrained = rf"With {tasks} training tasks, against ProtoNet: Centroid \(untrained\) is \w+ by \d"
+        assert re.search(untrained, printed)
     page = Path("here/README.md").read_text()
     assert page.index("## 4 training tasks") < page.index("## 16 training tasks")
     for title in ("Centroid (untrained)", "ProtoNet", "Mean interpolation", "Meta-Interpolation"):
