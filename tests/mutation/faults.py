@@ -340,6 +340,13 @@ FAULTS = (
         ("tests/training/test_resume.py::test_no_changed_byte_of_a_file_of_tensors_goes_unnoticed",),
     ),
     Fault(
+        "merged MAML is judged on its support",
+        "methods/fomaml_meta_interpolation.py",
+        "lambda weights, b: self.plain(weights, first.query[b]),",
+        "lambda weights, b: self.plain(weights, first.support[b]),",
+        ("tests/training/test_against_plain_loop.py",),
+    ),
+    Fault(
         "a cache of other raw files is believed",
         "datasets/cache.py",
         "if present is None or not changed_files(manifest, source, present):",
