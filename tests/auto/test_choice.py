@@ -10,9 +10,10 @@ import torch
 from tasks import base, dataset, pool_of_classes, pool_of_tasks
 
 from fewtask.auto import AutoSettings, choose_for
+from fewtask.auto.calibration import RIDGE
 from fewtask.auto.candidates import NEVER, Candidate, candidate_settings, candidates, keeping, shares_labels
 from fewtask.auto.choosing import start
-from fewtask.auto.fold_run import FoldRun, Search, carry_out
+from fewtask.auto.fold_run import FoldRun, Search, carry_out, fold_episodes
 from fewtask.auto.refit import fold_runs, refit, refit_settings
 from fewtask.auto.scores import Standing, choose, chosen_steps, difference, standing
 from fewtask.auto.sureness import calibration_of, held_out_shots
@@ -163,14 +164,31 @@ def test_sureness_is_fitted_on_held_out_tasks_of_all_folds_and_is_the_best_on_a_
     for one in shots:
         assert np.array_equal(np.unique(one.folds, return_counts=True)[1], [40, 40, 40])
         counts = np.array([one.shot, one.shot])
-        loss = log_loss(calibration.apply(one.log_probabilities, counts))
+        loss = log_loss(calibration.apply(one.judged, counts))
+        typical = np.exp(np.log(one.judged.spreads).mean())
         grid = [
             log_loss(np.logaddexp(x - np.logaddexp.reduce(x, -1, keepdims=True) + np.log1p(-d), np.log(d / 2)))
             for t in np.exp(np.linspace(-4, 4, 33))
             for d in (1e-4, 0.01, 0.05, 0.2, 0.5, 0.8)
-            for x in [one.log_probabilities / t]
+            for power in (0.0, 0.5, 1.0)
+            for x in [one.judged.log_probabilities / (t * (one.judged.spreads / typical) ** power)[:, None, None]]
         ]
-        assert loss <= min(grid) + 1e-4
+        # A power is paid for: by no more than this where it is 1.
+        assert loss <= min(grid) + 1e-4 + RIDGE
+
+
+def test_agreement_is_that_of_the_model_that_has_not_seen_a_task_with_the_next_one(search: Search) -> None:
+    runs = fold_runs(search, scored(search, "protonet"))
+    one = held_out_shots(runs, episodes=6, wanted=(2,))[0]
+    models, found = [run.model() for run in runs], []
+    for number, fold in enumerate(search.all_folds()):
+        drawn = fold_episodes(fold.held_out, runs[0].settings, 6, one.shot, one.judged.log_probabilities.shape[1] // 2)
+        pair = [judge_episodes([models[k % 3]], fold.held_out, drawn).log_probabilities for k in (number, number + 1)]
+        assert np.array_equal(pair[0], one.judged.log_probabilities[one.folds == number])
+        # Of two classes the difference of the two log-probabilities is all there is.
+        first, second = (values[..., 0] - values[..., 1] for values in pair)
+        found.append((first * second).sum() / np.sqrt((first**2).sum() * (second**2).sum()))
+    assert one.agreement == pytest.approx(np.clip(np.mean(found), 0.05, 1.0))
 
 
 def test_classes_of_a_pool_are_cross_validated_too(tmp_path: Path) -> None:

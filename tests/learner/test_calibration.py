@@ -13,16 +13,20 @@ from synthetic import QUICK, many_tasks, one_task
 from fewtask import MetaLearner, draw_episodes
 from fewtask.auto.calibration import (
     Calibration,
+    Sureness,
+    agreement_of,
     cross_fitted,
     effective_shot,
     fit_sureness,
     fit_temperature,
     sobered,
+    voting_factor,
 )
-from fewtask.auto.vote import judge_episodes
+from fewtask.auto.vote import Judgement, judge_episodes
 from fewtask.learner.held_out import HeldOut, Line, assess
 from fewtask.learner.model import Model
 from fewtask.learner.scoring import pool_of
+from fewtask.methods.adapted import Adapted
 from fewtask.own.measures import calibration_error, log_loss
 
 
@@ -43,6 +47,14 @@ def too_sure(factor: float, episodes: int = 60, seed: int = 0) -> np.ndarray:
                     break
             honest[e, m] = np.log(chances)
     return sobered(honest, 1 / factor)
+
+
+def judged(log_probabilities: np.ndarray, spreads: np.ndarray | float = 1.0, voters: int = 1) -> Judgement:
+    """As if a model had said it, with prototypes so far apart."""
+    episodes = len(log_probabilities)
+    return Judgement(
+        log_probabilities, np.zeros(log_probabilities.shape[:2]), np.broadcast_to(spreads, (episodes,)), voters
+    )
 
 
 def test_the_temperature_undoes_what_made_predictions_too_sure() -> None:
@@ -72,7 +84,10 @@ def test_doubt_is_the_share_of_labels_that_are_chance() -> None:
     found = too_sure(3.0, episodes=80)
     rng = np.random.default_rng(0)
     noisy = np.where(rng.random(found.shape[:2])[..., None] < 1 / 3, rng.permuted(found, axis=1), found)
-    temperature, doubt = fit_sureness(noisy)
+    fitted = fit_sureness(judged(noisy))
+    temperature, doubt = fitted.temperature, fitted.doubt
+    # All episodes have the same spread, so nothing says that it matters.
+    assert fitted.power < 0.01
     assert doubt == pytest.approx(1 / 3, abs=0.06)
     assert temperature == pytest.approx(3.0, rel=0.35)
     honest = sobered(noisy, temperature, doubt)
@@ -87,21 +102,83 @@ def test_doubt_is_the_share_of_labels_that_are_chance() -> None:
 def test_each_task_is_calibrated_by_the_others() -> None:
     easy, hard = too_sure(1.0, 10), too_sure(6.0, 10, seed=1)
     tasks = np.repeat([0, 1], 10)
-    found = cross_fitted(np.concatenate([easy, hard]), tasks)
-    np.testing.assert_allclose(found[:10], sobered(easy, *fit_sureness(hard)))
-    np.testing.assert_allclose(found[10:], sobered(hard, *fit_sureness(easy)))
-    alone = cross_fitted(easy, np.zeros(10))
-    np.testing.assert_allclose(alone[::2], sobered(easy[::2], *fit_sureness(easy[1::2])))
+    found = cross_fitted(judged(np.concatenate([easy, hard])), tasks)
+    np.testing.assert_allclose(found[:10], fit_sureness(judged(hard)).apply(judged(easy)))
+    np.testing.assert_allclose(found[10:], fit_sureness(judged(easy)).apply(judged(hard)))
+    alone = cross_fitted(judged(easy), np.zeros(10))
+    np.testing.assert_allclose(alone[::2], fit_sureness(judged(easy[1::2])).apply(judged(easy[::2])))
+
+
+@pytest.mark.parametrize("power", [0.0, 0.5, 1.0])
+def test_the_temperature_goes_with_the_spread_of_a_task_where_log_probabilities_do(power: float) -> None:
+    """Tasks that are the same but for the unit of length, which the network's log-probabilities feel by a power."""
+    rng = np.random.default_rng(1)
+    honest, spreads = too_sure(1.0, 60), np.exp(rng.normal(size=60))
+    seen = sobered(honest, (1 / (2.0 * spreads**power))[:, None, None])
+    fitted = fit_sureness(judged(seen, spreads))
+    assert fitted.power == pytest.approx(power, abs=0.1)
+    assert fitted.temperature == pytest.approx(2.0, rel=0.15)
+    assert calibration_error(fitted.apply(judged(seen, spreads))) < 0.03
+    # Another unit of length is another number, and the same calibration.
+    metres = fit_sureness(judged(seen, 1e4 * spreads))
+    np.testing.assert_allclose(
+        metres.apply(judged(seen, 1e4 * spreads)), fitted.apply(judged(seen, spreads)), atol=0.02
+    )
+
+
+def test_the_temperature_of_a_vote_follows_from_how_much_its_members_agree() -> None:
+    """Members see the same evidence, each with an error of its own: what is fitted on one of them serves their mean."""
+    rng = np.random.default_rng(2)
+    K, Q, episodes, voters = 4, 15, 120, 6
+    classes = np.arange(K).repeat(Q)
+    evidence = rng.normal(size=(episodes, K * Q, K))
+    evidence[:, np.arange(K * Q), classes] += 1.0
+    members = [evidence + rng.normal(scale=0.8, size=evidence.shape) for _ in range(voters)]
+    members = [one - np.logaddexp.reduce(one, axis=-1, keepdims=True) for one in members]
+    agreement = agreement_of((members[i], members[j]) for i in range(voters) for j in range(i))
+    centred = [one - one.mean(-1, keepdims=True) for one in members]
+    by_hand = np.corrcoef(centred[0].ravel(), centred[1].ravel())[0, 1]
+    assert agreement == pytest.approx(by_hand, abs=0.02)
+    fitted = fit_sureness(judged(members[0]))
+    mean = np.mean(members, axis=0)
+    mean = mean - np.logaddexp.reduce(mean, axis=-1, keepdims=True)
+    calibration = Calibration.of({5: fitted}, {5: 1.0}, {5: agreement})
+    together = calibration.apply(judged(mean, voters=voters), np.full(K, 5))
+    one_for_all = fitted.apply(judged(mean))
+    assert calibration_error(together) < 0.03 < calibration_error(one_for_all)
+    assert log_loss(together) < log_loss(one_for_all)
+    # One voter has the temperature that was fitted to one, and those that always agree are one.
+    np.testing.assert_allclose(calibration.apply(judged(members[0]), np.full(K, 5)), fitted.apply(judged(members[0])))
+    assert voting_factor(1.0, 6) == 1.0
+    assert voting_factor(0.4, 1) == pytest.approx(1.0)
+    assert voting_factor(0.4, 3) == pytest.approx(0.6)
+    assert agreement_of([(members[0], members[0])]) == pytest.approx(1.0)
+    assert 0 < agreement_of([(members[0], -members[0])]) < 0.1
+
+
+def test_the_spread_of_a_task_is_the_mean_squared_distance_between_its_prototypes() -> None:
+    points = torch.randn(5, 7, generator=torch.Generator().manual_seed(0))
+    pairs = [float((points[i] - points[j]).square().sum()) for i in range(5) for j in range(i)]
+    adapted = Adapted(lambda z: z, lambda z: z, points)
+    assert float(adapted.spread()) == pytest.approx(sum(pairs) / len(pairs))
+    together = Adapted(lambda z: z, lambda z: z, torch.ones(3, 2))
+    assert float(together.spread()) > 0
 
 
 def test_shots_between_those_measured_are_interpolated() -> None:
-    calibration = Calibration({1: 8.0, 4: 2.0}, {1: 0.2, 4: 0.05}, {1: 3.0, 4: 3.0})
+    calibration = Calibration(
+        {1: 8.0, 4: 2.0}, {1: 0.2, 4: 0.05}, {1: 3.0, 4: 3.0}, {1: 0.0, 4: 1.0}, {1: 0.25, 4: 0.25}
+    )
     found = too_sure(2.0, episodes=1)
-    for counts, temperature, doubt in (([2, 2], 4.0, 0.1), ([1, 1], 8.0, 0.2), ([100, 100], 2.0, 0.05)):
-        np.testing.assert_allclose(calibration.apply(found, np.array(counts)), sobered(found, temperature, doubt))
+    for counts, *numbers in (([2, 2], 4.0, 0.1, 0.5), ([1, 1], 8.0, 0.2, 0.0), ([100, 100], 2.0, 0.05, 1.0)):
+        # Three voters, a quarter of whose log-probabilities is common: half of the temperature.
+        said = judged(found, spreads=9.0, voters=3)
+        np.testing.assert_allclose(calibration.apply(said, np.array(counts)), Sureness(*numbers).apply(said, 0.5))
+    halfway = Sureness(4.0, 0.1, 0.5).apply(judged(found, spreads=9.0))
+    np.testing.assert_allclose(halfway, sobered(found, 12.0, 0.1))
     assert effective_shot(np.array([1, 3])) == pytest.approx(1.5)
     assert calibration.limit(np.array([2, 2])) == pytest.approx(3.0)
-    np.testing.assert_allclose(Calibration().apply(found, np.array([5, 5])), found)
+    np.testing.assert_allclose(Calibration().apply(judged(found, 3.0, voters=4), np.array([5, 5])), found)
     assert Calibration().limit(np.array([5, 5])) == float("inf")
     assert Calibration.from_dict(calibration.as_dict()) == calibration
 
@@ -138,11 +215,15 @@ def test_episodes_are_judged_as_new_tasks_are(learner: MetaLearner) -> None:
     plan = draw_episodes(pool, 4, 2, 3, 5, seed=0)
     found = judge_episodes(model.members, pool, plan)
     untempered = replace(model, calibration=Calibration())
-    for rows, log_probabilities, distances in zip(plan.rows, found.log_probabilities, found.distances):
+    assert found.voters == len(model.members)
+    for rows, log_probabilities, distances, spread in zip(
+        plan.rows, found.log_probabilities, found.distances, found.spreads
+    ):
         adapted = untempered.adapt(features[rows[:, :3].reshape(-1)], np.arange(2).repeat(3), 2)
         wanted = adapted.judge(features[rows[:, 3:].reshape(-1)])
         np.testing.assert_allclose(log_probabilities, wanted.log_probabilities, rtol=1e-4, atol=1e-5)
         np.testing.assert_allclose(distances, wanted.distances, rtol=1e-4)
+        assert spread == pytest.approx(float(wanted.spreads), rel=1e-4)
 
 
 def test_rows_from_elsewhere_are_unlike_the_support(learner: MetaLearner) -> None:

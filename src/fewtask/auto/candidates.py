@@ -1,7 +1,7 @@
 """What `auto` tries: a short list for all methods, in the order in which a small budget reaches them.
 
 Weight decay, the scale of distances and averaged weights are worth more than most methods, so ProtoNet stands here
-three times. Set functions are small: where there are few tasks a large one learns nothing that lasts.
+four times. Set functions are small: where there are few tasks a large one learns nothing that lasts.
 """
 
 from __future__ import annotations
@@ -26,6 +26,8 @@ PERIOD = 20
 """Steps between two updates of a λ that learns: the same on every rung, so that a longer run continues a shorter."""
 DECAY, WEAK_DECAY = 0.1, 0.01
 AVERAGE = 0.999
+LEARNED_FROM = 0.1
+"""Where a learned scale of distances begins: what rainbow-digits/best prefers."""
 LOG_EVERY, CHECKPOINT_EVERY = 10, 100
 MODEL_GROUPS = tuple(group for group in GROUPS if group not in ("data", "train", "evaluation", "auto"))
 ALSO = ("train.average", "train.pieces")
@@ -85,6 +87,9 @@ def named_candidates(same_classes: bool, wanted: tuple[str, ...] = ()) -> list[C
         Candidate(
             "protonet, scaled", "protonet",
             {"optimizer": {"weight_decay": 0.0}, "model": {"scale": 10.0, "scale_by": "dimension"}},
+        ),
+        Candidate(
+            "protonet, learned scale", "protonet", decay | {"model": {"scale": LEARNED_FROM, "scale_by": "learned"}}
         ),
         Candidate("metamix", "metamix", decay),
         Candidate("mlti", "mlti", decay),

@@ -121,8 +121,9 @@ def vote_score(
 ) -> dict[str, Any]:
     """As any run is scored, and the expected calibration error before and after temperature and doubt."""
     assert pools.test is not None
-    found = judge_episodes(members, pools.test, episodes).log_probabilities
-    honest = calibration.apply(found, np.full(episodes.rows.shape[1], episodes.shot))
+    judged = judge_episodes(members, pools.test, episodes)
+    honest = calibration.apply(judged, np.full(episodes.rows.shape[1], episodes.shot))
+    found = judged.log_probabilities
     return score_of(pools.test, episodes, accuracies(found), log_losses(found)) | {
         "calibration_error": round(calibration_error(found), DIGITS),
         "calibrated_error": round(calibration_error(honest), DIGITS),
@@ -132,8 +133,8 @@ def vote_score(
 def held_out_score(chosen: Chosen, settings: RunSettings) -> dict[str, Any]:
     """The folds' models on their held-out tasks, with as many examples as in training; a row a fold."""
     one = next(one for one in chosen.held_out if one.shot == settings.episode.shot)
-    right, losses = accuracies(one.log_probabilities), log_losses(one.log_probabilities)
-    queries = one.log_probabilities.shape[1]
+    found = one.judged.log_probabilities
+    right, losses, queries = accuracies(found), log_losses(found), found.shape[1]
     # The same list for the same tasks, folds and settings: runs of one experiment can be paired.
     name = digest({"held out": list(chosen.winner.accuracies), "seed": settings.seed, "episodes": len(right)})
     return {

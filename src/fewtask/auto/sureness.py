@@ -1,7 +1,8 @@
 """How sure the winner may be: its folds' models on their held-out tasks, by number of examples.
 
-The temperature and doubt that make them honest serve the vote too: all members are the same method with as many steps,
-and those that vote together err less, not more.
+Only the model that has not seen a task says honestly how sure it may be of it, so temperature, power and doubt are
+those of one voter. How much they agree is seen there too: by the next fold's model on the same queries. It has learned
+from those tasks, and its log-probabilities go with the other's about as those of two models that have not.
 """
 
 from __future__ import annotations
@@ -12,9 +13,9 @@ from functools import cached_property
 
 import numpy as np
 
-from fewtask.auto.calibration import SHOTS, Calibration, cross_fitted, distance_limit, fit_sureness
+from fewtask.auto.calibration import SHOTS, Calibration, agreement_of, cross_fitted, distance_limit, fit_sureness
 from fewtask.auto.fold_run import FoldRun, fold_episodes
-from fewtask.auto.vote import judge_episodes
+from fewtask.auto.vote import Judgement, judge_episodes
 from fewtask.own.measures import accuracies, calibration_error
 
 
@@ -22,31 +23,32 @@ from fewtask.own.measures import accuracies, calibration_error
 class HeldOutShot:
     """All folds' queries with so many examples of each class.
 
-    log_probabilities: [E, K * Q, K]. distances: [E, K * Q]. folds: [E] the fold that an episode's task was held out in.
+    judged: of one voter, the model that had not seen them. folds: [E] the fold that an episode's task was held out in.
+    agreement: of the voters.
     """
 
     shot: int
-    log_probabilities: np.ndarray
-    distances: np.ndarray
+    judged: Judgement
     folds: np.ndarray
+    agreement: float
 
     @cached_property
     def honest(self) -> np.ndarray:
         """Log-probabilities made honest by what the tasks of the other folds say."""
-        return cross_fitted(self.log_probabilities, self.folds)
+        return cross_fitted(self.judged, self.folds)
 
     @property
     def accuracy(self) -> float:
-        return float(accuracies(self.log_probabilities).mean())
+        return float(accuracies(self.judged.log_probabilities).mean())
 
     @property
     def error_before(self) -> float:
         """Expected calibration error as the network has it."""
-        return calibration_error(self.log_probabilities)
+        return calibration_error(self.judged.log_probabilities)
 
     @property
     def error_after(self) -> float:
-        """With the temperature and doubt that the other folds give."""
+        """With the sureness that the other folds give."""
         return calibration_error(self.honest)
 
 
@@ -60,29 +62,23 @@ def held_out_shots(runs: Sequence[FoldRun], episodes: int, wanted: Sequence[int]
     # As many queries everywhere, so that all folds' lie in one array.
     found = []
     for shot in shots:
-        parts, numbers = [], []
+        parts, others, numbers = [], [], []
         query = max(1, min(settings.evaluation.query, smallest - shot))
         for fold, model in zip(folds, models):
             pool = fold.held_out.to(search.device)
             drawn = fold_episodes(pool, settings, episodes, shot, query)
             parts.append(judge_episodes([model], pool, drawn))
+            others.append(judge_episodes([models[(fold.number + 1) % len(models)]], pool, drawn))
             numbers.append(np.full(len(drawn.tasks), fold.number))
-        found.append(
-            HeldOutShot(
-                shot,
-                np.concatenate([part.log_probabilities for part in parts]),
-                np.concatenate([part.distances for part in parts]),
-                np.concatenate(numbers),
-            )
-        )
+        pairs = ((one.log_probabilities, other.log_probabilities) for one, other in zip(parts, others))
+        found.append(HeldOutShot(shot, Judgement.joined(parts), np.concatenate(numbers), agreement_of(pairs)))
     return found
 
 
 def calibration_of(shots: Sequence[HeldOutShot]) -> Calibration:
     """Fitted on all held-out tasks together."""
-    fitted = {one.shot: fit_sureness(one.log_probabilities) for one in shots}
-    return Calibration(
-        {shot: temperature for shot, (temperature, _) in fitted.items()},
-        {shot: doubt for shot, (_, doubt) in fitted.items()},
-        {one.shot: distance_limit(one.distances) for one in shots},
+    return Calibration.of(
+        {one.shot: fit_sureness(one.judged) for one in shots},
+        {one.shot: distance_limit(one.judged.distances) for one in shots},
+        {one.shot: one.agreement for one in shots},
     )

@@ -130,7 +130,7 @@ def assess(
             name=name, seed=seed, episodes=episodes, baselines=baselines, progress=progress,
         )  # fmt: skip
     # Validation tasks took part in the calibration: each is calibrated by the others.
-    judged = [(plan, cross_fitted(found.log_probabilities, plan.tasks)) for plan, found in zip(plans, validation)]
+    judged = [(plan, cross_fitted(found, plan.tasks)) for plan, found in zip(plans, validation)]
     return _beside_untrained(judged, members[0], pools, pools.selection, calibration, name, baselines, progress)
 
 
@@ -151,7 +151,7 @@ def assess_test(
     for shot in possible(pool, sorted({*SHOTS, members[0].settings.episode.shot})):
         plan = held_out_episodes(pool, shot, seed, episodes)
         found = judge_episodes(members, pool, plan, progress, said(name, plan))
-        judged.append((plan, calibration.apply(found.log_probabilities, np.array([shot]))))
+        judged.append((plan, calibration.apply(found, np.array([shot]))))
     return _beside_untrained(judged, members[0], pools, pool, calibration, name, baselines, progress)
 
 
@@ -172,7 +172,7 @@ def _beside_untrained(
         rows.append(line_of(plan.shot, name, ours))
         if untrained is not None:
             found = judge_episodes((untrained,), held_out, plan)
-            rows.append(line_of(plan.shot, CENTROID, cross_fitted(found.log_probabilities, plan.tasks)))
+            rows.append(line_of(plan.shot, CENTROID, cross_fitted(found, plan.tasks)))
         if baselines and name != LOGISTIC_METHOD:
             rows.append(line_of(plan.shot, LOGISTIC, logistic_episodes(held_out, plan, progress)))
     names = held_out.class_names if held_out.is_class_pool else [task.name for task in held_out.tasks]
@@ -180,13 +180,10 @@ def _beside_untrained(
 
 
 def calibrate(plans: Sequence[EpisodeList], judged: Sequence[Judgement]) -> Calibration:
-    """Temperature, doubt and limit of distance for each shot, from episodes of held-out tasks."""
-    shots = [plan.shot for plan in plans]
-    sureness = [fit_sureness(found.log_probabilities) for found in judged]
-    return Calibration(
-        dict(zip(shots, (temperature for temperature, _ in sureness))),
-        dict(zip(shots, (doubt for _, doubt in sureness))),
-        dict(zip(shots, (distance_limit(found.distances) for found in judged))),
+    """Sureness and limit of distance for each shot, from episodes of held-out tasks."""
+    return Calibration.of(
+        {plan.shot: fit_sureness(found) for plan, found in zip(plans, judged)},
+        {plan.shot: distance_limit(found.distances) for plan, found in zip(plans, judged)},
     )
 
 

@@ -11,7 +11,7 @@ Paths in it are relative to the folder, which may be moved. Nothing is unpickled
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -163,7 +163,7 @@ class AdaptedModel:
     def judge(self, features: np.ndarray) -> Judgement:
         """Calibrated log-probabilities [M, K] and distances [M] of features [M, ...]."""
         found = vote(self.members, self.model.embed(features))
-        return Judgement(self.model.calibration.apply(found.log_probabilities, self.counts), found.distances)
+        return replace(found, log_probabilities=self.model.calibration.apply(found, self.counts))
 
 
 def weight_files(members: int) -> list[str]:

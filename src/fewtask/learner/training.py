@@ -126,7 +126,7 @@ def held_out_of(chosen: Chosen, names: list[str]) -> HeldOut:
             if method != chosen.settings.method:
                 found = shots[place]
                 # Logistic regression is shown as it comes.
-                shown = found.honest if method == "centroid" else found.log_probabilities
+                shown = found.honest if method == "centroid" else found.judged.log_probabilities
                 rows.append(line_of(one.shot, NAMES[method], shown))
     return HeldOut(tuple(rows), chosen.calibration, tuple(names), chosen.settings.episode.way)
 

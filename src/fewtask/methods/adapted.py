@@ -30,6 +30,14 @@ class Adapted:
         """[M] Euclidean distance of each query to the nearest prototype."""
         return torch.cdist(self.place(queries), self.prototypes).amin(dim=1)
 
+    def spread(self) -> Tensor:
+        """[] Mean squared distance between two prototypes; never 0, so that its logarithm is a number."""
+        classes = len(self.prototypes)
+        points = self.prototypes.double()
+        # Each pair from both sides: twice the sum of squared distances to the mean, times the number of classes.
+        total = 2 * classes * (points - points.mean(dim=0)).square().sum()
+        return (total / (classes * (classes - 1))).clamp_min(torch.finfo(torch.float32).tiny)
+
 
 def label_means(rows: Tensor, labels: Tensor, classes: int) -> Tensor:
     """Mean of the rows of each class: rows [S, D], labels [S] from 0 to K - 1, each at least once -> [K, D]."""
