@@ -28,7 +28,7 @@ from fewtask.own.measures import log_loss
 SHOTS = (1, 2, 5, 10, 20)
 HOTTEST = 1e3
 LEAST_DOUBT, MOST_DOUBT = 1e-4, 0.9
-RIDGE = 1e-3
+RIDGE = 0.01
 """Of the power of the spread: where tasks hardly differ in it, nothing says what it should be, and it stays small."""
 LEAST_AGREEMENT = 0.05
 UNLIKE = 0.99
