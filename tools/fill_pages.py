@@ -1,5 +1,5 @@
 """Fills in what pages copy from elsewhere: results, the map of where interpolation pays, ingredients,
-what choosing is worth, the house.
+what choosing is worth, what small set functions and the second order are worth, the house.
 
     python tools/fill_pages.py          # or make pages
 
@@ -22,9 +22,10 @@ from fewtask.experiments.search import preset_text
 from fewtask.experiments.summary import summarise
 from fewtask.files import filled
 from fewtask.presets import preset_changes
-from fewtask.report.collect import collect
+from fewtask.report.collect import Collected, collect
 from fewtask.report.ingredients import ingredients_table
 from fewtask.report.nested import nested_table
+from fewtask.report.tradeoff import SECOND_ORDER, SMALL_PHI, tradeoff_picture, tradeoff_table
 
 ROOT = Path(__file__).resolve().parents[1]
 INDEX = ROOT / "docs" / "results" / "index.md"
@@ -37,6 +38,9 @@ SHIPPED = ROOT / "src" / "fewtask" / "presets" / f"{PRESET}.toml"
 MAP = INDEX.parent / "rainbow-digits-map.svg"
 WHAT_WORKS = ROOT / "docs" / "what-works.md"
 WHICH = ROOT / "docs" / "which-method.md"
+SPEED = ROOT / "docs" / "speed.md"
+SECOND = ROOT / "docs" / "second-order.md"
+STUDIES = {SMALL_PHI: SPEED, SECOND_ORDER: SECOND}
 SHOWN = ("Meta-Interpolation", "best of the others", "difference, paired", "seeds")
 NOTE = (
     "Test accuracy in percent ± half of the 95 % interval over seeds. Every method had the best of as many settings, "
@@ -97,6 +101,19 @@ def shipped_preset() -> str:
     return preset_text("rainbow-digits", about, [nested(flat(changes).items())], methods)
 
 
+def study_pages(collected: Collected) -> dict[Path, str]:
+    """The pages of the studies of cost, with their tables, and the pictures that have something to show."""
+    found = {}
+    for name, page in STUDIES.items():
+        picture, table = tradeoff_picture(collected, name), tradeoff_table(collected, name)
+        drawn = page.parent / "pictures" / f"{name}.svg"
+        if picture:
+            found[drawn] = picture
+            table = f"![What each row brings, and what it costs](pictures/{drawn.name})\n\n{table}"
+        found[page] = filled(page.read_text(encoding="utf-8"), name, table)
+    return found
+
+
 def pages() -> dict[Path, str]:
     """Every page that copies something, as it should be."""
     results = results_table(INDEX.read_text(encoding="utf-8"))
@@ -109,6 +126,7 @@ def pages() -> dict[Path, str]:
         WHAT_WORKS: filled(WHAT_WORKS.read_text(encoding="utf-8"), "ingredients", ingredients_table(collected)),
         WHICH: filled(WHICH.read_text(encoding="utf-8"), "nested", nested_table(collected)),
         HOUSE: house(rooms()),
+        **study_pages(collected),
     }
 
 

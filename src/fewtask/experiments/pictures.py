@@ -1,4 +1,5 @@
-"""Small pictures that stand by themselves: all methods of a data set as dots, and maps of where a method pays.
+"""Small pictures that stand by themselves: all methods of a data set as dots, maps of where a method pays, and what
+choices bring against what they cost.
 
 They are SVG without a plotting library, with one fixed colour a method.
 """
@@ -7,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from html import escape
 from typing import Any
 
@@ -19,6 +20,7 @@ from fewtask.plotting import method_colour
 INK, SOFT, LINE, GROUND = "#1b1f24", "#57606a", "#d5dae0", "#ffffff"
 LABEL, WIDTH, ROW, FOOT = 112, 320, 11.5, 14
 CELL_WIDTH, CELL_HEIGHT, HEAD, PANELS = 92, 40, 34, 2
+COST_WIDTH, COST_HEIGHT, COST_LEFT, COST_FOOT = 300, 210, 40, 30
 AHEAD, BEHIND = (213, 94, 0), (0, 114, 178)
 
 
@@ -144,6 +146,62 @@ def _heat_cell(mean: Mean | None, x: float, y: float, largest: float) -> str:
     value = _text(middle, y + 18, f"{100 * mean.value:+z.2f}", "middle", INK, is_clear(mean))
     interval = _text(middle, y + 31, f"± {100 * mean.interval:.2f}", "middle", INK)
     return f'{box} fill="rgb({red},{green},{blue})"{frame}/>{value}{interval}'
+
+
+@dataclass(frozen=True)
+class Dot:
+    """A choice in a picture of costs: its number there, its name, its cost and what it brings."""
+
+    number: str
+    name: str
+    cost: float
+    lead: Mean
+
+
+def cost_chart(panels: Sequence[tuple[str, Sequence[Dot]]], across: str) -> str:
+    """A panel for each title: what choices bring (points, up) against what they cost (by doublings, across)."""
+    dots = [dot for _, own in panels for dot in own]
+    if not dots:
+        return ""
+    edges = [100 * (dot.lead.value + sign * dot.lead.interval) for dot in dots for sign in (-1, 1)]
+    ups = nice_ticks(min(0.0, *edges), max(0.0, *edges))
+    costs = [math.log2(max(dot.cost, 1e-3)) for dot in dots]
+    sides = list(range(math.floor(min(0.0, *costs)), math.ceil(max(1.0, *costs)) + 1))
+    parts = []
+    for place, (title, own) in enumerate(panels):
+        left, top = place % PANELS * COST_WIDTH, place // PANELS * COST_HEIGHT
+        parts.append(f'<g transform="translate({left} {top})">{_cost_panel(title, own, ups, sides)}</g>')
+    height = -(-len(panels) // PANELS) * COST_HEIGHT
+    parts.append(_text(8, height + 10, f"Up: points of accuracy; across: {across}.", "start", SOFT))
+    return _svg("Accuracy against cost", COST_WIDTH * min(PANELS, len(panels)), height + 18, parts)
+
+
+def _cost_panel(title: str, dots: Sequence[Dot], ups: Sequence[float], sides: Sequence[int]) -> str:
+    def x(cost: float) -> float:
+        share = (math.log2(max(cost, 1e-3)) - sides[0]) / (sides[-1] - sides[0])
+        return COST_LEFT + share * (COST_WIDTH - COST_LEFT - 14)
+
+    def y(points: float) -> float:
+        return COST_HEIGHT - COST_FOOT - (points - ups[0]) / (ups[-1] - ups[0]) * (COST_HEIGHT - COST_FOOT - 24)
+
+    parts = [_text(8, 14, title, "start", INK, True)]
+    for tick in ups:
+        # Zero is where the reference is.
+        line = f'stroke="{SOFT if tick == 0 else LINE}"'
+        parts.append(f'<path d="M{COST_LEFT} {y(tick):.1f}H{COST_WIDTH - 14}" {line}/>')
+        parts.append(_text(COST_LEFT - 5, y(tick) + 3, f"{tick:+g}" if tick else "0", "end", SOFT))
+    for power in sides:
+        parts.append(_text(x(2.0**power), COST_HEIGHT - COST_FOOT + 14, f"{2.0**power:g}", "middle", SOFT))
+    for dot in dots:
+        colour = "rgb({},{},{})".format(*(AHEAD if dot.lead.value > 0 else BEHIND))
+        low, high = (y(100 * (dot.lead.value + sign * dot.lead.interval)) for sign in (-1, 1))
+        at, height = x(dot.cost), y(100 * dot.lead.value)
+        words = f"{dot.name}: {100 * dot.lead.value:+z.2f} ± {100 * dot.lead.interval:.2f} at {dot.cost:.1f}"
+        mark = f'<path d="M{at:.1f} {low:.1f}V{high:.1f}" stroke="{colour}" stroke-opacity="0.4"/>'
+        mark += f'<circle cx="{at:.1f}" cy="{height:.1f}" r="2.6" fill="{colour}"/>'
+        label = _text(at + 4, height - 3, dot.number, "start", INK)
+        parts.append(f"<g><title>{escape(words)}</title>{mark}{label}</g>")
+    return "".join(parts)
 
 
 def _text(x: float, y: float, text: str, anchor: str, colour: str, bold: bool = False) -> str:
