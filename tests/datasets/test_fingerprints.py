@@ -24,16 +24,19 @@ def plain(smiles: str, kind: str) -> np.ndarray:
     from rdkit.Chem import rdMolDescriptors
 
     molecule = Chem.MolFromSmiles(smiles)
-    if kind == "morgan":
-        vector = rdMolDescriptors.GetMorganFingerprintAsBitVect(molecule, 2, nBits=1024)
+    size = 2048 if kind.endswith("-2048") else 1024
+    if kind.startswith("morgan"):
+        vector = rdMolDescriptors.GetMorganFingerprintAsBitVect(molecule, 2, nBits=size)
+    elif kind.startswith("counts"):
+        vector = rdMolDescriptors.GetHashedMorganFingerprint(molecule, 2, nBits=size)
     else:
-        vector = Chem.RDKFingerprint(molecule, fpSize=1024)
-    bits = np.zeros(1024, dtype=np.uint8)
+        vector = Chem.RDKFingerprint(molecule, fpSize=size)
+    bits = np.zeros(size, dtype=np.uint8)
     DataStructs.ConvertToNumpyArray(vector, bits)
     return bits
 
 
-@pytest.mark.parametrize("kind", ["morgan", "rdkit"])
+@pytest.mark.parametrize("kind", ["morgan", "rdkit", "counts", "morgan-2048", "rdkit-2048", "counts-2048"])
 def test_bits_are_those_of_rdkits_own_functions(kind: str) -> None:
     expected = np.stack([plain(smiles, kind) for smiles in SMILES])
     found = from_smiles(SMILES, kind)

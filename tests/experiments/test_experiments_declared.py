@@ -249,6 +249,13 @@ def test_an_unknown_experiment_is_refused_with_the_nearest_name(capsys: pytest.C
     assert "did you mean 'tox21/decay'" in capsys.readouterr().err
 
 
+def test_settings_that_are_yet_to_be_chosen_are_asked_for(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    declare(tmp_path / "digits" / "strict", 'preset = "../best/preset.toml"\ntables = ["table1"]\n')
+    assert main(["reproduce", "digits/strict", "--experiments", str(tmp_path), "--dry-run"]) == 1
+    said = " ".join(capsys.readouterr().err.split())
+    assert "the settings of digits/strict have not been chosen yet: fewtask tune digits/best" in said
+
+
 @pytest.mark.parametrize("experiment", all_experiments(ROOT), ids=lambda one: one.name)
 def test_every_record_of_a_committed_experiment_is_one_that_it_declares_or_a_trial(experiment) -> None:  # type: ignore[no-untyped-def]
     cells = [cell for table in experiment.tables for cell in table.cells]

@@ -1,7 +1,8 @@
 """Molecules as fingerprints, with RDKit on all cores.
 
 Four kinds: `morgan` (1,024 bits for circular neighbourhoods up to radius 2), `rdkit` (1,024 bits for paths), `both`
-(the two beside each other) and `counts` (how often each neighbourhood of `morgan` occurs). The same molecule recurs
+(the two beside each other) and `counts` (how often each neighbourhood of `morgan` occurs); `morgan-2048`, `rdkit-2048`
+and `counts-2048` have twice as many bits, so that fewer neighbourhoods share one. The same molecule recurs
 in many assays, so each distinct text is read once, and each molecule (by canonical SMILES) is kept once. A canonical
 SMILES costs more than a fingerprint, and equal molecules have equal fingerprints: only texts that share theirs
 with another are compared by it.
@@ -29,7 +30,8 @@ from fewtask.threads import usable_cores
 
 BITS = 1024
 RADIUS = 2
-KINDS = ("morgan", "rdkit", "both", "counts")
+WIDE = 2048
+KINDS = ("morgan", "rdkit", "both", "counts", f"morgan-{WIDE}", f"rdkit-{WIDE}", f"counts-{WIDE}")
 MOST_COUNTED = 255
 Form = Literal["smiles", "mol"]
 
@@ -62,19 +64,28 @@ def check_kind(kind: str) -> str:
     return kind
 
 
+def bits_of(kind: str) -> int:
+    """Bits, or counts, of each of its fingerprints."""
+    return WIDE if kind.endswith(f"-{WIDE}") else BITS
+
+
+def is_counted(kind: str) -> bool:
+    return kind.startswith("counts")
+
+
 def packed_width(kind: str) -> int:
     """Bytes of a packed fingerprint."""
-    return {"morgan": BITS // 8, "rdkit": BITS // 8, "both": BITS // 4, "counts": BITS}[kind]
+    return bits_of(kind) if is_counted(kind) else bits_of(kind) // (4 if kind == "both" else 8)
 
 
 def describe(kind: str) -> dict[str, Any]:
     """What a saved model must remember to make the same fingerprints of new molecules."""
-    return {"kind": "fingerprint", "fingerprint": kind, "bits": BITS, "radius": RADIUS}
+    return {"kind": "fingerprint", "fingerprint": kind, "bits": bits_of(kind), "radius": RADIUS}
 
 
 def unpack(packed: np.ndarray, kind: str = "morgan") -> np.ndarray:
     """[M, bytes] to [M, features] uint8: of 0 and 1, or of counts."""
-    return packed if kind == "counts" else np.unpackbits(packed, axis=1)
+    return packed if is_counted(kind) else np.unpackbits(packed, axis=1)
 
 
 def from_smiles(smiles: Sequence[str], kind: str = "morgan") -> np.ndarray:
@@ -133,11 +144,11 @@ def fingerprint_chunk(texts: Sequence[str], kind: str, form: Form) -> tuple[np.n
 def _maker(kind: str) -> Callable[[Any], np.ndarray]:
     """What makes the packed fingerprint [bytes] of an RDKit molecule."""
     _, generators, _ = _rdkit()
-    morgan = generators.GetMorganGenerator(radius=RADIUS, fpSize=BITS)
-    paths = generators.GetRDKitFPGenerator(fpSize=BITS)
-    if kind == "counts":
+    morgan = generators.GetMorganGenerator(radius=RADIUS, fpSize=bits_of(kind))
+    paths = generators.GetRDKitFPGenerator(fpSize=bits_of(kind))
+    if is_counted(kind):
         return lambda molecule: np.minimum(morgan.GetCountFingerprintAsNumPy(molecule), MOST_COUNTED)
-    chosen = {"morgan": (morgan,), "rdkit": (paths,), "both": (morgan, paths)}[kind]
+    chosen = {"morgan": (morgan,), "rdkit": (paths,), "both": (morgan, paths)}[kind.removesuffix(f"-{WIDE}")]
     return lambda molecule: np.packbits(np.concatenate([made.GetFingerprintAsNumPy(molecule) for made in chosen]))
 
 

@@ -83,6 +83,11 @@ class Experiment:
 
 def find_experiment(name: str, root: Path = ROOT) -> Experiment | None:
     folder = experiment_folder(name, root)
+    if folder is not None and not _has_preset(folder):
+        chooser = (folder / _values(folder).get("preset", "preset.toml")).resolve().parent
+        raise SettingsError(
+            f"the settings of {name} have not been chosen yet: fewtask tune {chooser.parent.name}/{chooser.name}"
+        )
     return None if folder is None else read_experiment(folder)
 
 

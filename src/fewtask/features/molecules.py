@@ -19,7 +19,7 @@ DEFAULT = "counts"
 class Molecules(Featuriser):
     """A column of SMILES as fingerprints of uint8, [R, 1024] or [R, 2048].
 
-    features: `morgan`, `rdkit`, `both` or `counts`.
+    features: `morgan`, `rdkit`, `both` or `counts`, or a kind with 2,048 bits such as `counts-2048`.
     """
 
     kind = "molecules"
