@@ -94,7 +94,7 @@ def test_named_test_tasks_are_kept_out_and_scored_once_by_all_that_vote(tmp_path
     assert len(model.members) == 4
     pool = own.dataset(None, ["task 6", "task 7"], 0).split("test")
     plan = held_out_episodes(pool, 5, 0, 200)
-    found = model.calibration.apply(judge_episodes(model.members, pool, plan).log_probabilities, np.array([5]))
+    found = model.calibration.apply(judge_episodes(model.members, pool, plan), np.array([5]))
     (line,) = [line for line in made.held_out_.lines if line.shot == 5 and line.method == made.settings_.method]
     assert line == line_of(5, made.settings_.method, found)
     assert [row["task"] for row in made.record_["test"]["tasks"]] == ["task 6", "task 7"]

@@ -16,6 +16,10 @@ NEUMANN = "tests/hypergradient/test_neumann.py"
 METRIC = "tests/methods/test_metric_methods.py"
 MERGED = "tests/methods/test_meta_interpolation.py"
 RESUME = "tests/training/test_resume.py::test_stopping_between_checkpoints_changes_nothing[meta-interpolation]"
+SURENESS = "tests/learner/test_calibration.py"
+VOTES = f"{SURENESS}::test_the_temperature_of_a_vote_follows_from_how_much_its_members_agree"
+SPREAD = f"{SURENESS}::test_the_temperature_goes_with_the_spread_of_a_task_where_log_probabilities_do"
+AGREEMENT = "tests/auto/test_choice.py::test_agreement_is_that_of_the_model_that_has_not_seen_a_task_with_the_next_one"
 
 
 @dataclass(frozen=True)
@@ -359,6 +363,28 @@ FAULTS = (
         "known = one.known_hash or (None if one.git_trees else first_use(folder, url))",
         "known = one.known_hash",
         ("tests/datasets/test_raw.py::test_a_file_without_a_checksum_is_trusted_once_and_must_then_stay_the_same",),
+    ),
+    # Sureness
+    Fault(
+        "a vote is no surer than one voter",
+        "auto/calibration.py",
+        "return agreement + (1 - agreement) / voters",
+        "return 1.0",
+        (VOTES,),
+    ),
+    Fault(
+        "the spread of a task does not matter",
+        "auto/calibration.py",
+        "factor * self.temperature * judged.spreads**self.power",
+        "factor * self.temperature * judged.spreads**0.0",
+        (SPREAD,),
+    ),
+    Fault(
+        "agreement is that of a model with itself",
+        "auto/sureness.py",
+        "models[(fold.number + 1) % len(models)]",
+        "models[fold.number]",
+        (AGREEMENT,),
     ),
 )
 QUICK = (
