@@ -81,7 +81,7 @@ def test_the_table_says_what_is_clear_what_is_missing_and_whether_the_goal_is_me
     assert lines[2].startswith("| 1 | mean | +4.00 ± 4.97 (1.4) | +2.00 ± ")
     assert lines[2].endswith("\\* (1.4) |")
     assert lines[3].startswith("| 2 | Set Transformer, width 32 | __-10.67 ± 2.87__ (8.0) | not run |")
-    assert "at no loss beyond the interval, in the 2 panels that have run: mean." in lines[-1]
+    assert "at no loss beyond the interval, in 2 panels that have run: mean." in lines[-1]
     assert tradeoff_table(collect(root), "second-order") == "Not run yet."
     assert tradeoff_picture(collect(root), "second-order") == ""
 

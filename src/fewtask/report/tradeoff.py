@@ -107,7 +107,7 @@ def _goal(found: Sequence[Panel], name: str) -> list[str]:
     if name != SMALL_PHI:
         return []
     met = [row for row in rows_of(found) if all(row in p.leads and _is_met(p, row) for p in found)]
-    where = f"in the {len(found)} panels that have run"
+    where = f"in {len(found)} panel{'s' if len(found) > 1 else ''} that {'have' if len(found) > 1 else 'has'} run"
     return ["", f"At most {CHEAP:g} times ProtoNet's time at no loss beyond the interval, {where}: "
             + (f"{', '.join(met)}." if met else "none.")]  # fmt: skip
 
