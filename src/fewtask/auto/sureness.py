@@ -1,8 +1,8 @@
 """How sure the winner may be: its folds' models on their held-out tasks, by number of examples.
 
 Only the model that has not seen a task says honestly how sure it may be of it, so temperature, power and doubt are
-those of one voter. How much they agree is seen there too: by the next fold's model on the same queries. It has learned
-from those tasks, and its log-probabilities go with the other's about as those of two models that have not.
+those of one voter. How much they agree is seen there too: by the next fold's model on the same queries. That one has
+learned from these tasks, and its log-probabilities go with the other's about as those of two models that have not.
 """
 
 from __future__ import annotations
