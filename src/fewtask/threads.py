@@ -12,6 +12,8 @@ from collections.abc import Iterator
 
 from fewtask.errors import SettingsError
 
+KEPT = 64 << 20
+"""Bytes of the largest block of memory that is kept when it is freed."""
 MOST_THREADS = 1_024
 """More than that ends the process, not only the run."""
 THREAD_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMEXPR_NUM_THREADS")
@@ -89,7 +91,7 @@ def keep_memory() -> None:
         return
     libc = ctypes.CDLL(None)
     m_trim_threshold, m_mmap_threshold = -1, -3
-    libc.mallopt(m_mmap_threshold, 64 << 20)
+    libc.mallopt(m_mmap_threshold, KEPT)
     libc.mallopt(m_trim_threshold, (1 << 31) - 1)
 
 

@@ -13,6 +13,7 @@ from statistics import median
 import torch
 
 from fewtask.cost.trace import ArithmeticCounter
+from fewtask.products import product
 
 Work = Callable[[], object]
 
@@ -46,7 +47,7 @@ def processor_seconds(work: Work) -> float:
 def matrix_product(side: int = 1024) -> tuple[Work, float]:
     """A product of two square matrices, and its arithmetic: the yardstick of the machine's rate."""
     a, b = torch.randn(side, side), torch.randn(side, side)
-    return lambda: a @ b, 2.0 * side**3
+    return lambda: product(a, b), 2.0 * side**3
 
 
 def arithmetic(work: Work) -> float:
@@ -57,7 +58,7 @@ def arithmetic(work: Work) -> float:
 
 
 PARTS = {
-    "matrix products": ("mm", "bmm", "addmm", "baddbmm", "convolution", "gemm"),
+    "matrix products": ("mm", "bmm", "addmm", "baddbmm", "convolution", "gemm", "linear_pointwise"),
     "random numbers": ("random_", "bernoulli", "uniform"),
     "normalisation": ("norm",),
     "optimiser": ("adam", "sgd"),

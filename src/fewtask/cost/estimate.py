@@ -197,6 +197,7 @@ def seconds(trace: Trace, machine: Machine, second: bool = False) -> float:
         SLOWER["products"] * trace.products / machine.products
         + (SECOND_CONVOLUTIONS if second else SLOWER["convolutions"]) * trace.convolutions / machine.convolutions
         + SLOWER["traffic"] * trace.moved / machine.bandwidth
+        + trace.fresh / machine.fresh
         + SLOWER["overhead"] * trace.operations * machine.overhead
     )
 

@@ -12,19 +12,23 @@ from pathlib import Path
 import torch
 import torch.nn.functional as F
 
+from fewtask.products import product
+from fewtask.threads import KEPT, keep_memory
+
 GROUP = Path("/sys/fs/cgroup")
 """Where Linux tells a container its limits."""
 
 
 @dataclass(frozen=True)
 class Machine:
-    """Operations a second of matrix products and of convolutions, bytes a second of everything else, and the seconds
-    that an operation takes however small it is."""
+    """Operations a second of matrix products and of convolutions, bytes a second of everything else, the seconds that
+    an operation takes however small it is, and bytes a second of memory that the system has to find first."""
 
     products: float
     convolutions: float
     bandwidth: float
     overhead: float
+    fresh: float = float("inf")
 
 
 def measure_machine(device: str = "cpu", clock: Callable[[], float] = time.perf_counter) -> Machine:
@@ -42,19 +46,21 @@ def measure_machine(device: str = "cpu", clock: Callable[[], float] = time.perf_
         for _ in range(100):
             torch.add(short, short)
 
+    block = KEPT // 4 + 1
+    # As a run does; on a GPU torch keeps blocks of any size itself.
+    keep_memory()
     with torch.no_grad():
         return Machine(
-            products=2 * side**3 / _seconds(lambda: a @ b, clock, device),
+            products=2 * side**3 / _seconds(lambda: product(a, b), clock, device),
             convolutions=2
-            * 16
-            * 28
-            * 28
-            * 32
-            * 32
-            * 9
+            * images.numel()
+            * filters[0].numel()
             / _seconds(lambda: F.conv2d(images, filters, padding=1), clock, device),
             bandwidth=3 * 4 * rows / _seconds(lambda: torch.add(long, long), clock, device),
             overhead=_seconds(tiny, clock, device) / 100,
+            fresh=4 * block / _seconds(lambda: torch.empty(block).fill_(1.0), clock, device, rounds=3)
+            if torch.device(device).type == "cpu"
+            else float("inf"),
         )
 
 

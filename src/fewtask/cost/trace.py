@@ -10,6 +10,9 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 from torch.utils.flop_counter import flop_registry
 
+from fewtask.products import ONEDNN
+from fewtask.threads import KEPT
+
 
 class ArithmeticCounter(TorchDispatchMode):
     """Counts multiplications and additions of matrix products and convolutions, in passes forward and backward.
@@ -32,10 +35,12 @@ class ArithmeticCounter(TorchDispatchMode):
         return out
 
     def note(self, func: Any, args: Any, kwargs: Any, out: Any) -> None:
-        formula = flop_registry.get(func.overloadpacket)
-        if formula is None:
+        if func.overloadpacket is ONEDNN:
+            operations = 2 * args[0].numel() * args[1].shape[0]
+        elif func.overloadpacket in flop_registry:
+            operations = flop_registry[func.overloadpacket](*args, **kwargs, out_val=out)
+        else:
             return
-        operations = formula(*args, **kwargs, out_val=out)
         if "convolution" in func.overloadpacket.__name__:
             self.convolutions += operations
         else:
@@ -45,12 +50,14 @@ class ArithmeticCounter(TorchDispatchMode):
 class Trace(ArithmeticCounter):
     """Counts arithmetic, bytes read and written by everything else, operations, and bytes of tensors that live.
 
-    Tensors that were there before are not counted.
+    Tensors that were there before are not counted. Those that are too large for their memory to be kept when they are
+    freed are `fresh`: the system has to find, and wipe, the pages of each.
     """
 
     def __init__(self) -> None:
         super().__init__()
         self.moved = 0.0
+        self.fresh = 0.0
         self.operations = 0
         self.live = 0
         self.peak = 0
@@ -69,7 +76,10 @@ class Trace(ArithmeticCounter):
         if func.overloadpacket not in flop_registry:
             self.moved += sum(tensor.numel() * tensor.element_size() for tensor in (*read, *written))
         for tensor in written:
-            self._learn(tensor, tensor.untyped_storage().nbytes())
+            size = tensor.untyped_storage().nbytes()
+            if size > KEPT and _key(tensor) not in self._known:
+                self.fresh += size
+            self._learn(tensor, size)
         inside = 0
         if "convolution" in func.overloadpacket.__name__:
             # Convolutions lay their tensors out anew, inside.

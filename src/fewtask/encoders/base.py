@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from fewtask.encoders.normalisation import convert
 from fewtask.errors import SettingsError
+from fewtask.products import multiply_faster
 
 
 class Encoder(nn.Module):
@@ -25,7 +26,7 @@ class Encoder(nn.Module):
 
     def __init__(self, layers: Sequence[nn.Module], shapes: Sequence[tuple[int, ...]]) -> None:
         super().__init__()
-        self.layers = nn.ModuleList(convert(layer) for layer in layers)
+        self.layers = nn.ModuleList(multiply_faster(convert(layer)) for layer in layers)
         self.shapes = [tuple(shape) for shape in shapes]
         assert len(self.shapes) == len(self.layers) + 1
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from torch import nn
 
 from fewtask.encoders.base import Encoder
-from fewtask.encoders.normalisation import EpisodeBatchNorm
+from fewtask.encoders.image_block import ImageBlock
 from fewtask.errors import SettingsError
 from fewtask.settings import EncoderSettings
 
@@ -27,15 +27,7 @@ def conv4(settings: EncoderSettings, input_shape: tuple[int, ...]) -> Encoder:
     shapes: list[tuple[int, ...]] = [input_shape]
     for _ in range(4):
         pooled = min(height, width) > 1
-        layers.append(
-            nn.Sequential(
-                nn.Conv2d(channels, settings.width, 3, padding=1),
-                EpisodeBatchNorm(settings.width),
-                # The appendix has ReLU first; the maximum and ReLU commute, and this way ReLU sees a quarter.
-                nn.MaxPool2d(2) if pooled else nn.Identity(),
-                nn.ReLU(),
-            )
-        )
+        layers.append(ImageBlock(channels, settings.width, pooled))
         channels = settings.width
         if pooled:
             height, width = height // 2, width // 2

@@ -65,6 +65,16 @@ class EpisodeBatchNorm(nn.Module):
             return out
         return self._grouped(x)
 
+    @property
+    def of_this_batch(self) -> bool:
+        """Whether a pass is normalised by the statistics of all its rows together, and nothing else is asked for."""
+        return self.groups == 1 and (self.statistics == "batch" or (self.statistics == "usual" and self.training))
+
+    def move(self, mean: Tensor, var: Tensor, count: int) -> None:
+        """The running statistics towards those of a pass: mean and variance [C] of `count` numbers a channel."""
+        self.running_mean.lerp_(mean, self.momentum)
+        self.running_var.lerp_(var * (count / max(1, count - 1)), self.momentum)
+
     def _grouped(self, x: Tensor) -> Tensor:
         """Each group's rows side by side as channels: [G * m, C, ...] -> [m, G * C, ...] and back."""
         groups, count = self.groups, x.shape[0] // self.groups

@@ -38,7 +38,9 @@ def dot(one: Sequence[Tensor], two: Sequence[Tensor]) -> float:
 
 def norm(vectors: Sequence[Tensor]) -> float:
     """Euclidean length of all tensors together; infinite where any number is not finite."""
-    length = float(torch.stack([v.detach().double().pow(2).sum() for v in vectors]).sum().sqrt())
+    # Added up in float64 without a copy in it: λ has millions of numbers.
+    lengths = [torch.linalg.vector_norm(v.detach(), dtype=torch.float64) for v in vectors]
+    length = float(torch.linalg.vector_norm(torch.stack(lengths)))
     return length if length == length else float("inf")
 
 

@@ -7,6 +7,8 @@ from collections.abc import Callable
 import torch
 from torch import Tensor, nn
 
+from fewtask.products import Linear
+
 Averages = Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]
 """Takes means over rows of singletons [M, d] and of sets [S, d]."""
 
@@ -60,8 +62,8 @@ class DeepSets(SetFunction):
 
     def __init__(self, d: int, hidden: int, dropout: float) -> None:
         super().__init__()
-        self.element = nn.Sequential(nn.Linear(d, hidden), nn.ReLU(), nn.Linear(hidden, hidden))
-        self.pooled = nn.Sequential(nn.Linear(hidden, hidden), nn.ReLU(), nn.Dropout(dropout), nn.Linear(hidden, d))
+        self.element = nn.Sequential(Linear(d, hidden), nn.ReLU(), Linear(hidden, hidden))
+        self.pooled = nn.Sequential(Linear(hidden, hidden), nn.ReLU(), nn.Dropout(dropout), Linear(hidden, d))
 
     def forward(self, sets: Tensor) -> Tensor:
         return self.pooled(self.element(sets).mean(dim=1))

@@ -26,6 +26,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from fewtask.errors import SettingsError
+from fewtask.products import Linear, linear
 from fewtask.sets.base import Averages, SetFunction, index_rows
 
 
@@ -50,10 +51,10 @@ class AttentionBlock(nn.Module):
     def __init__(self, d: int, hidden: int, heads: int) -> None:
         super().__init__()
         self.heads, self.width = heads, hidden // heads
-        self.query, self.key, self.value = nn.Linear(d, hidden), nn.Linear(d, hidden), nn.Linear(d, hidden)
+        self.query, self.key, self.value = Linear(d, hidden), Linear(d, hidden), Linear(d, hidden)
         self.head_weight = nn.Parameter(torch.ones(heads, self.width))
         self.head_bias = nn.Parameter(torch.zeros(heads, self.width))
-        self.feed = nn.Linear(hidden, hidden)
+        self.feed = Linear(hidden, hidden)
         self.norm = nn.LayerNorm(hidden)
 
     def split(self, x: Tensor) -> Tensor:
@@ -67,7 +68,7 @@ class AttentionBlock(nn.Module):
 
     def alone(self, x: Tensor) -> Tensor:
         """Q + attention of singletons: [M, d] -> [M, heads, d_k]."""
-        return self.split(F.linear(x, self.query.weight + self.value.weight, self.query.bias + self.value.bias))
+        return self.split(linear(x, self.query.weight + self.value.weight, self.query.bias + self.value.bias))
 
     def attend(self, query: Tensor, x: Tensor) -> Tensor:
         """The plain form. query [S, m, d_h] is projected already; x [S, n, d] -> [S, m, d_h]."""
@@ -91,7 +92,7 @@ class SetTransformer(SetFunction):
         self.pool = AttentionBlock(hidden, hidden, heads)
         self.seed = nn.Parameter(torch.empty(1, hidden))
         nn.init.xavier_uniform_(self.seed)
-        self.output = nn.Linear(hidden, d)
+        self.output = Linear(hidden, d)
         self.dropout = Dropout(dropout)
 
     def forward(self, sets: Tensor) -> Tensor:
@@ -145,7 +146,7 @@ class SetTransformer(SetFunction):
         block = self.block1
         a, b = members.t()
         # Biases of keys and values cancel in the differences.
-        k = F.linear(h, block.key.weight)
+        k = linear(h, block.key.weight)
         v_b = index_rows(v, b)
         q = index_rows(q, torch.cat([a, b]))
         return _pair_attention(block, q, index_rows(k, a) - index_rows(k, b), v_b, index_rows(v, a) - v_b)
@@ -155,7 +156,7 @@ class SetTransformer(SetFunction):
         block = self.block2
         a, b = g.chunk(2)
         difference = a - b
-        k, v = F.linear(difference, block.key.weight), F.linear(difference, block.value.weight)
+        k, v = linear(difference, block.key.weight), linear(difference, block.value.weight)
         return _pair_attention(block, block.query(g), k, block.value(b), v)
 
     def _pool_alone(self, g: Tensor) -> Tensor:
@@ -171,10 +172,10 @@ class SetTransformer(SetFunction):
         a, b = g.chunk(2)
         difference = a - b
         share = torch.sigmoid(difference @ lens.t() / math.sqrt(pool.width)).t().unsqueeze(-1)
-        # [heads, S, d_h] x [heads, d_h, d_k]: each head projects its own mixture.
+        # [heads, S, d_h]: each head projects its own mixture with its own rows of the weight.
         mixed = torch.addcmul(b, share, difference)
-        weight = pool.value.weight.unflatten(0, (pool.heads, pool.width))
-        value = torch.bmm(mixed, weight.transpose(1, 2)).transpose(0, 1)
+        weights = pool.value.weight.unflatten(0, (pool.heads, pool.width))
+        value = torch.stack([linear(x, weight) for x, weight in zip(mixed, weights)], dim=1)
         return value + (query + pool.split(pool.value.bias))
 
     def _close(self, x: Tensor) -> Tensor:
