@@ -9,15 +9,18 @@ from dataclasses import replace
 from typing import Any, cast
 
 import torch
+from torch import Tensor, nn
 
 from fewtask.bench import plain
-from fewtask.bench.measure import arithmetic, interleaved, matrix_product, processor_seconds, profile
+from fewtask.bench.measure import Work, arithmetic, interleaved, matrix_product, processor_seconds, profile
 from fewtask.bench.sizes import Size
+from fewtask.encoders.image_block import ImageBlock
 from fewtask.errors import RunError
 from fewtask.evaluation import evaluate
-from fewtask.methods import make_method
+from fewtask.methods import Method, make_method
 from fewtask.methods.set_based import SetMethod
 from fewtask.pool import TaskPool
+from fewtask.products import torchs_own
 from fewtask.protocol import EpisodeList, draw_episodes
 from fewtask.training.loop import new_state, training_step
 from fewtask.training.state import TrainingState
@@ -45,14 +48,21 @@ def step_times(size: Size, seconds: float, least: int = 1, profiled: bool = True
     c = state_of(size, pool, hyper=no_hyper(), interpolation={"pairs": "matched"})
     d = state_of(size, pool, "protonet")
     product, operations = matrix_product()
+
+    @torchs_own()
+    def plainly() -> None:
+        plain.plain_step(cast(SetMethod, a.method), a.method.draw(a.sampler), a.optimiser)
+
     works = {
-        "plain": lambda: plain.plain_step(cast(SetMethod, a.method), a.method.draw(a.sampler), a.optimiser),
+        "plain": plainly,
         "all": lambda: training_step(b),
         "matched": lambda: training_step(c),
         "protonet": lambda: training_step(d),
         "sampling": lambda: d.method.draw(d.sampler),
         "matrix product": product,
     }
+    if any(isinstance(layer, ImageBlock) for layer in d.method.encoder.layers):
+        works["convolutions"] = convolutions(d.method)
     # Counting is the warm-up.
     counted = {name: arithmetic(works[name]) for name in ("plain", "all", "matched", "protonet")}
     times = interleaved(works, seconds, warm=False, least=least)
@@ -60,6 +70,25 @@ def step_times(size: Size, seconds: float, least: int = 1, profiled: bool = True
     share = {name: counted[name] / times[name] / rate for name in counted}
     parts = {name: profile(works[name]) for name in (("all", "matched") if profiled else ())}
     return {"times": times, "operations": counted, "rate": rate, "share": share, "profile": parts}
+
+
+def convolutions(method: Method) -> Work:
+    """The convolutions of a ProtoNet step alone, forward and backward: what such a step cannot do without."""
+    e = method.settings.episode
+    passes: list[tuple[nn.Module, Tensor, list[Tensor]]] = []
+    for shape, layer in zip(method.encoder.shapes, method.encoder.layers):
+        assert isinstance(layer, ImageBlock)
+        rows = torch.randn(e.batch * e.way * (e.shot + e.query), *shape).contiguous(memory_format=torch.channels_last)
+        # Pictures need no gradient.
+        rows.requires_grad_(bool(passes))
+        passes.append((layer[0], rows, [*layer[0].parameters(), *([rows] if passes else [])]))
+
+    def work() -> None:
+        for convolution, rows, inputs in passes:
+            made = convolution(rows)
+            torch.autograd.grad(made, inputs, made.detach())
+
+    return work
 
 
 def hyper_times(size: Size, seconds: float) -> dict[str, Any]:
@@ -72,6 +101,7 @@ def hyper_times(size: Size, seconds: float) -> dict[str, Any]:
     a, b = state_of(size, pool), state_of(size, pool, hyper={"period": 1}, optimizer={"lr": 1e-9})
     e, terms, rate = settings.episode, settings.hyper.terms, settings.optimizer.lr
 
+    @torchs_own()
     def plainly(q: int = terms) -> None:
         method = cast(SetMethod, a.method)
         validation = a.outer_sampler.sample(e.batch, e.way, e.shot, e.query)
@@ -121,7 +151,8 @@ def equality(size: Size, whole: bool = False) -> dict[str, Any]:
         episodes = [replace(e, support=e.support.to(dtype), query=e.query.to(dtype)) for e in drawn]
         for name in ("plain", "product"):
             if name == "plain":
-                loss = plain.plain_training_loss(method, episodes)
+                with torchs_own():
+                    loss = plain.plain_training_loss(method, episodes)
             else:
                 loss = method.training_loss(episodes).loss
             losses[name + bits] = loss.item()

@@ -1,7 +1,8 @@
 """The same ProtoNet beside another library: a step, drawing its episodes, and test episodes, in turns in one process.
 
 Both use the same encoder with the same weights. The peer works as its own tutorials do: one episode after the other
-through its sampler and collate function, gradients of a batch's episodes added up, distances of its own.
+through its sampler and collate function, gradients of a batch's episodes added up, distances of its own; products and
+convolutions are those that torch has by itself.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from fewtask.bench.sizes import Size, get_size
 from fewtask.errors import SettingsError, unknown
 from fewtask.evaluation import evaluate
 from fewtask.pool import TaskPool
+from fewtask.products import torchs_own
 from fewtask.protocol import draw_episodes
 from fewtask.training.loop import training_step
 
@@ -84,6 +86,7 @@ def compare(name: str, size: Size, seconds: float) -> dict[str, dict[str, float]
 
     training, testing = episodes(e.query), episodes(v.query)
 
+    @torchs_own()
     def peer_step() -> None:
         encoder.train()
         optimiser.zero_grad()
@@ -93,6 +96,7 @@ def compare(name: str, size: Size, seconds: float) -> dict[str, dict[str, float]
             (F.cross_entropy(model(query), labels) / e.batch).backward()
         optimiser.step()
 
+    @torchs_own()
     @torch.no_grad()
     def peer_test() -> None:
         encoder.eval()

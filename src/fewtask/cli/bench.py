@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from rich.console import Console
 from rich.table import Table
@@ -34,6 +35,8 @@ class Bench:
     """Only compare ProtoNet with another library, where it is installed: easyfsl."""
     estimators: bool = False
     """Only compare hypergradient estimators with the exact hypergradient of a small problem: half a minute."""
+    threads: bool = False
+    """Only compare one thread with as many as there are cores, on a machine that does nothing else."""
     small: bool = False
     """Everything at a tiny size, to see that it works."""
 
@@ -53,6 +56,8 @@ def main(argv: list[str]) -> int:
         return compare_peer(command, command.peer, console)
     if command.estimators:
         return compare_estimators(command, console)
+    if command.threads:
+        return compare_threads(command, console)
     page = command.markdown or (command.out and command.out / "speed.md")
     before = page.read_text(encoding="utf-8") if page and page.exists() else None
     if before is not None:
@@ -64,9 +69,7 @@ def main(argv: list[str]) -> int:
     console.print(machine())
     for title, head, lines in tables(results):
         print_table(console, title, head, lines)
-    if command.out is not None:
-        command.out.mkdir(parents=True, exist_ok=True)
-        (command.out / "speed.json").write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
+    keep(command, "speed", results)
     if page is not None:
         picture = page.with_suffix(".png")
         draw(results, picture)
@@ -83,9 +86,7 @@ def compare_peer(command: Bench, name: str, console: Console) -> int:
     sizes = {key: get_size(key).small() if command.small else get_size(key) for key in SIZES}
     results = {key: compare(name, size, command.seconds / len(sizes)) for key, size in sizes.items()}
     print_table(console, *peer_table(name, results))
-    if command.out is not None:
-        command.out.mkdir(parents=True, exist_ok=True)
-        (command.out / "peer.json").write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
+    keep(command, "peer", results)
     return 0
 
 
@@ -96,10 +97,26 @@ def compare_estimators(command: Bench, console: Console) -> int:
     notes.print("a small problem, its Hessian column by column, and every estimator on it", style="dim")
     results = study(TRIALS[::4] if command.small else TRIALS)
     print_table(console, *estimators_table(results))
+    keep(command, "estimators", results)
+    return 0
+
+
+def compare_threads(command: Bench, console: Console) -> int:
+    from fewtask.bench import threads
+    from fewtask.bench.sizes import get_size
+
+    sizes = [get_size(name).small() if command.small else get_size(name) for name in command.sizes]
+    results = threads.compare_threads(sizes, command.seconds)
+    print_table(console, *threads.threads_table(results))
+    keep(command, "threads", results)
+    return 0
+
+
+def keep(command: Bench, name: str, results: dict[str, Any]) -> None:
+    """The measurements as a file, where a folder for them is named."""
     if command.out is not None:
         command.out.mkdir(parents=True, exist_ok=True)
-        (command.out / "estimators.json").write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
-    return 0
+        (command.out / f"{name}.json").write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
 
 
 def print_table(console: Console, title: str, head: list[str], lines: list[list[str]]) -> None:
