@@ -28,7 +28,7 @@ class AutoSettings(Checked):
     ensemble: Ensemble = "both"
     """Who predicts: the winner trained on all tasks, the folds' models, or all of them, by the mean of their
     log-probabilities."""
-    frozen: Lambda = "average"
+    frozen: Lambda = "fold"
     """Lambda of a winner that learns one, when it is trained on all tasks: the mean of the folds', that of the first
     fold, or the random start."""
     steps_scale: Factor = 1.0

@@ -194,10 +194,10 @@ def test_a_winner_that_learned_lambda_is_refitted_with_the_others_too(
     settings = update(tiny(tmp_path), {"auto": changes, "encoder": {"width": 8}, "hyper": {"lr": 0.1, "terms": 1}})
     dataset = load_dataset(settings.dataset, settings.data)
     record = run_auto(settings, dataset, tmp_path / "run", preset="tiny")
-    assert list(record["voters"]) == ["refit", "folds", "both", "refit-fold", "refit-random"]
-    assert len({record["voters"][name]["loss"] for name in ("refit", "refit-fold", "refit-random")}) == 3
+    assert list(record["voters"]) == ["refit", "folds", "both", "refit-average", "refit-random"]
+    assert len({record["voters"][name]["loss"] for name in ("refit", "refit-average", "refit-random")}) == 3
     # Each is an ordinary run in the folder, so that none is made again after a crash.
-    assert all((tmp_path / "run" / name / "result.json").exists() for name in ("refit-fold", "refit-random"))
+    assert all((tmp_path / "run" / name / "result.json").exists() for name in ("refit-average", "refit-random"))
 
 
 def test_a_run_killed_before_its_search_was_written_starts_again(tmp_path: Path) -> None:

@@ -39,7 +39,7 @@ def refit(
     out: Path,
     *,
     scale: float = 1.0,
-    frozen: Lambda = "average",
+    frozen: Lambda = "fold",
     show_progress: bool | None = None,
 ) -> RunResult:
     """An ordinary run in `out`, which goes on where it was interrupted; `dataset` gives it its name and features."""

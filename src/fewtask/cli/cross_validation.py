@@ -46,7 +46,7 @@ class CrossValidate(OwnFlags):
     """The best candidate, or the cheapest within one standard error of it."""
     ensemble: Literal["refit", "folds", "both"] = "both"
     """Who predicts: the winner trained on all tasks, the folds' models, or both."""
-    frozen: Literal["average", "fold", "random"] = "average"
+    frozen: Literal["average", "fold", "random"] = "fold"
     """Lambda of a winner that learns one: the folds' mean, that of one fold, or the random start."""
     steps_scale: float = 1.0
     """The winner is trained for so many times the steps that served best in the folds."""
