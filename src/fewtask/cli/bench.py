@@ -11,7 +11,8 @@ from rich.console import Console
 from rich.table import Table
 
 from fewtask.cli.common import make_console, parse
-from fewtask.files import filled, write_text
+from fewtask.errors import unknown
+from fewtask.files import filled, write_json, write_text
 from fewtask.threads import settle_threads
 
 DESCRIPTION = """Measures training steps, hyper-updates, sampling and evaluation side by side with a plain
@@ -37,6 +38,9 @@ class Bench:
     """Only compare hypergradient estimators with the exact hypergradient of a small problem: half a minute."""
     threads: bool = False
     """Only compare one thread with as many as there are cores, on a machine that does nothing else."""
+    rows: str | None = None
+    """Only what a step of each row of a declared experiment costs (rainbow-digits/small-phi), in turns; kept beside the
+    experiment as costs.json, for the pages."""
     small: bool = False
     """Everything at a tiny size, to see that it works."""
 
@@ -58,6 +62,8 @@ def main(argv: list[str]) -> int:
         return compare_estimators(command, console)
     if command.threads:
         return compare_threads(command, console)
+    if command.rows is not None:
+        return compare_rows(command, command.rows, console, notes)
     page = command.markdown or (command.out and command.out / "speed.md")
     before = page.read_text(encoding="utf-8") if page and page.exists() else None
     if before is not None:
@@ -109,6 +115,20 @@ def compare_threads(command: Bench, console: Console) -> int:
     results = threads.compare_threads(sizes, command.seconds)
     print_table(console, *threads.threads_table(results))
     keep(command, "threads", results)
+    return 0
+
+
+def compare_rows(command: Bench, name: str, console: Console, notes: Console) -> int:
+    from fewtask.bench.rows import row_costs, rows_table
+    from fewtask.experiments.declared import declared_names, find_experiment
+
+    experiment = find_experiment(name)
+    if experiment is None:
+        raise unknown("experiment", name, declared_names())
+    costs = row_costs(experiment, command.seconds, lambda text: notes.print(text, style="dim"))
+    print_table(console, *rows_table(experiment.name, costs))
+    write_json(experiment.costs, costs)
+    console.print(f"written: {experiment.costs}")
     return 0
 
 

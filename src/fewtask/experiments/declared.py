@@ -17,7 +17,8 @@
                                 voters = "folds": of the method auto, another way to vote than that of its settings
     [map.rows] [map.columns]    setting, values ("all" leaves it as it is) and title: a table for each pair of values
 
-`grid.toml` is the search that chose `preset.toml`, `records/` holds the runs. Nothing else is known of an experiment.
+`grid.toml` is the search that chose `preset.toml`, `records/` holds the runs, `costs.json` what
+a step of each row costs. Nothing else is known of an experiment.
 """
 
 from __future__ import annotations
@@ -79,6 +80,11 @@ class Experiment:
     @property
     def records(self) -> Path:
         return self.folder / "records"
+
+    @property
+    def costs(self) -> Path:
+        """What a step of each row costs, where `fewtask bench --rows` has measured it."""
+        return self.folder / "costs.json"
 
 
 def find_experiment(name: str, root: Path = ROOT) -> Experiment | None:

@@ -1,8 +1,8 @@
 """What a choice brings on meta-validation, and what it costs: the studies `small-phi` and `second-order`.
 
 A study is an experiment of that name on several data sets with the same rows. Rows that end in ", 4 tasks" make a panel
-of their own. In each panel every row is compared with the same reference on the same episodes, and its time with the
-reference's.
+of their own. In each panel every row is compared with the same reference on the same episodes, and the cost of its
+steps, measured in turns (`fewtask bench --rows`), with the reference's.
 """
 
 from __future__ import annotations
@@ -15,11 +15,12 @@ from typing import Any
 from fewtask.experiments.pictures import Dot, cost_chart
 from fewtask.experiments.render import grid, mean_text
 from fewtask.experiments.statistics import Mean, is_clear, paired_difference
+from fewtask.files import read_json
 from fewtask.report.collect import Collected, Shown, dataset_title
 
 SMALL_PHI, SECOND_ORDER = "small-phi", "second-order"
 CHEAP = 1.5
-"""The goal of a merge that is learned: so many times a ProtoNet's time."""
+"""The goal of a merge that is learned: so many steps of a ProtoNet a step."""
 NOT_RUN = "not run"
 Records = Mapping[int, dict[str, Any]]
 TAIL = re.compile(r"^(?P<row>.*?)(?:, (?P<tasks>\d+ tasks))?$")
@@ -27,7 +28,8 @@ TAIL = re.compile(r"^(?P<row>.*?)(?:, (?P<tasks>\d+ tasks))?$")
 
 @dataclass(frozen=True)
 class Panel:
-    """One data set, or one number of its tasks. leads: accuracy minus the reference's. costs: its time as 1."""
+    """One data set, or one number of its tasks. leads: accuracy minus the reference's. costs: its step as 1, of the
+    rows that were measured."""
 
     title: str
     reference: str
@@ -51,6 +53,9 @@ def panels(collected: Collected, name: str) -> list[Panel]:
 def _panels(one: Shown, title: str) -> list[Panel]:
     table = one.experiment.tables[0]
     reference, _ = split(table.reference)
+    measured = read_json(one.experiment.costs)["rows"] if one.experiment.costs.exists() else {}
+    # The number of tasks changes nothing in what a step costs.
+    costs = {split(row)[0]: float(own["cost"]) for row, own in measured.items()}
     cells: dict[str, dict[str, Records]] = {}
     for cell in table.cells:
         row, tasks = split(cell.row)
@@ -60,16 +65,10 @@ def _panels(one: Shown, title: str) -> list[Panel]:
         base = rows.get(reference, {})
         pairs = {row: paired_difference(own, base, "validation") for row, own in rows.items() if row != reference}
         leads = {row: mean for row, mean in pairs.items() if mean is not None}
-        costs = {row: _seconds(rows[row], base) for row in leads}
         if leads:
-            found.append(Panel(f"{title}, {tasks}" if tasks else title, reference, leads, costs))
+            known = {row: costs[row] for row in leads if row in costs}
+            found.append(Panel(f"{title}, {tasks}" if tasks else title, reference, leads, known))
     return found
-
-
-def _seconds(own: Records, base: Records) -> float:
-    """Time of the runs that both have, the reference's as 1."""
-    seeds = set(own) & set(base)
-    return float(sum(own[s]["seconds"] for s in seeds) / max(1e-9, sum(base[s]["seconds"] for s in seeds)))
 
 
 def rows_of(found: Sequence[Panel]) -> list[str]:
@@ -88,8 +87,9 @@ def tradeoff_table(collected: Collected, name: str) -> str:
     ]
     words = (
         f"Points of accuracy on meta-validation more than {found[0].reference} has, ± half of the 95 % interval over "
-        "seeds (one seed, over episodes: \\*), on the same episodes; in brackets the time of a run, with "
-        f"{found[0].reference}'s as 1. Bold: the interval does not contain zero."
+        "seeds (one seed, over episodes: \\*), on the same episodes; in brackets the processor time of a step, the "
+        f"updates of λ shared out among the steps, with {found[0].reference}'s as 1. Bold: the "
+        "interval does not contain zero."
     )
     return "\n".join([*grid(["", "", *(panel.title for panel in found)], body), "", words, *_goal(found, name)])
 
@@ -99,7 +99,7 @@ def _cell(panel: Panel, row: str) -> str:
         return NOT_RUN
     text = mean_text(panel.leads[row], sign=True).replace("*", "\\*")
     text = f"__{text}__" if is_clear(panel.leads[row]) else text
-    return f"{text} ({panel.costs[row]:.1f})"
+    return f"{text} ({panel.costs[row]:.2f})" if row in panel.costs else text
 
 
 def _goal(found: Sequence[Panel], name: str) -> list[str]:
@@ -108,13 +108,13 @@ def _goal(found: Sequence[Panel], name: str) -> list[str]:
         return []
     met = [row for row in rows_of(found) if all(row in p.leads and _is_met(p, row) for p in found)]
     where = f"in {len(found)} panel{'s' if len(found) > 1 else ''} that {'have' if len(found) > 1 else 'has'} run"
-    return ["", f"At most {CHEAP:g} times ProtoNet's time at no loss beyond the interval, {where}: "
+    return ["", f"At most {CHEAP:g} ProtoNet steps a step at no loss beyond the interval, {where}: "
             + (f"{', '.join(met)}." if met else "none.")]  # fmt: skip
 
 
 def _is_met(panel: Panel, row: str) -> bool:
     lead = panel.leads[row]
-    return panel.costs[row] <= CHEAP and not (is_clear(lead) and lead.value < 0)
+    return panel.costs.get(row, float("inf")) <= CHEAP and not (is_clear(lead) and lead.value < 0)
 
 
 def tradeoff_picture(collected: Collected, name: str) -> str:
@@ -123,8 +123,9 @@ def tradeoff_picture(collected: Collected, name: str) -> str:
     numbers = {row: number for number, row in enumerate(rows_of(found), start=1)}
     return cost_chart(
         [
-            (panel.title, [Dot(str(numbers[row]), row, panel.costs[row], mean) for row, mean in panel.leads.items()])
+            (panel.title, [Dot(str(numbers[row]), row, cost, panel.leads[row]) for row, cost in panel.costs.items()])
             for panel in found
+            if panel.costs
         ],
-        f"time of a run, {found[0].reference} as 1" if found else "",
+        f"a step, {found[0].reference} as 1" if found else "",
     )
