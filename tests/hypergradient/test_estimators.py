@@ -184,6 +184,19 @@ def test_divergence_warns_without_a_report() -> None:
         estimate("neumann", q, step=25.0, terms=9)
 
 
+def test_a_lambda_without_a_direct_part_is_said_to_learn_nothing() -> None:
+    theta, lam = torch.ones(2, requires_grad=True), torch.ones(2, requires_grad=True)
+
+    def training() -> Tensor:
+        return ((theta - lam) ** 2).sum()
+
+    with pytest.warns(HypergradientWarning, match="direct gradient is zero"):
+        hypergradient("direct", training, lambda: theta.sum(), [theta], [lam], step=0.1, terms=0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        hypergradient("direct", training, lambda: (theta * lam).sum(), [theta], [lam], step=0.1, terms=0)
+
+
 def test_finite_differences_do_without_second_derivatives_and_leave_theta_as_it_was() -> None:
     """torch's fused attention has no second derivative; differences of its gradient are those of the plain form."""
     torch.manual_seed(0)

@@ -30,7 +30,7 @@ def test_defaults_follow_the_data() -> None:
     assert (numbers.encoder.name, numbers.episode.way) == ("mlp", 2)
     assert numbers.train.average > 0
     assert numbers.optimizer.weight_decay > 0
-    assert numbers.set_function.hidden == 64
+    assert numbers.set_function.hidden == 512
     images = own_settings(dataset_of(*pictures()), "array", "protonet")
     assert (images.encoder.name, images.encoder.width) == ("conv4", 32)
     # Six classes, of which two are set aside; twelve rows each.
@@ -38,6 +38,25 @@ def test_defaults_follow_the_data() -> None:
     assert (
         own_settings(dataset_of(*pictures()), "array", "protonet", changes={"encoder": {"width": 8}}).encoder.width == 8
     )
+
+
+@pytest.mark.parametrize(
+    ("method", "changes", "estimator"),
+    [
+        ("meta-interpolation", {}, "direct"),
+        ("meta-interpolation", {"set_function": {"name": "deep-sets"}}, "direct"),
+        ("meta-interpolation", {"hyper": {"estimator": "nystrom"}}, "nystrom"),
+        # What acts on training alone has no direct gradient.
+        ("meta-interpolation", {"set_function": {"name": "gate"}}, "neumann"),
+        ("meta-interpolation", {"interpolation": {"learn_weight": True}}, "neumann"),
+        ("metareg", {}, "neumann"),
+    ],
+)
+def test_lambda_follows_its_direct_gradient_where_it_has_one(
+    method: str, changes: dict[str, Any], estimator: str
+) -> None:
+    settings = own_settings(dataset_of(*many_tasks(4, 24)), "array", method, changes=changes)
+    assert settings.hyper.estimator == estimator
 
 
 def test_what_does_not_fit_is_refused_with_the_setting_that_makes_it_fit(monkeypatch: pytest.MonkeyPatch) -> None:

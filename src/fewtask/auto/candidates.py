@@ -79,6 +79,8 @@ def named_candidates(same_classes: bool, wanted: tuple[str, ...] = ()) -> list[C
     matched = {"interpolation": {"pairs": "matched"}}
     small = {"set_function": {"hidden": 128, "heads": 4}}
     frozen = {"hyper": {"period": NEVER}}
+    # Second derivatives added nothing in `*/second-order`.
+    direct = {"hyper": {"estimator": "direct"}}
     trained = [
         Candidate("protonet", "protonet", decay),
         Candidate("mean-interpolation", "mean-interpolation", decay | matched),
@@ -94,7 +96,7 @@ def named_candidates(same_classes: bool, wanted: tuple[str, ...] = ()) -> list[C
         Candidate("metamix", "metamix", decay),
         Candidate("mlti", "mlti", decay),
         Candidate("meta-interpolation, frozen", "meta-interpolation", decay | matched | small | frozen),
-        Candidate("meta-interpolation", "meta-interpolation", decay | matched | small, learns_lambda=True),
+        Candidate("meta-interpolation", "meta-interpolation", decay | matched | small | direct, learns_lambda=True),
         Candidate("protonet-st", "protonet-st", decay | small | {"interpolation": {"bilevel": False}}),
         Candidate("metareg", "metareg", {"optimizer": {"weight_decay": 0.0}}, learns_lambda=True),
         Candidate("fomaml", "fomaml", {"optimizer": {"weight_decay": WEAK_DECAY}}),

@@ -14,7 +14,7 @@ from typing import Any, Literal
 
 from torch import Tensor
 
-from fewtask.hypergradient.base import Estimator, HypergradientWarning, Loss, Options, Report, gradient, parts
+from fewtask.hypergradient.base import Estimator, HypergradientWarning, Loss, Options, Report, gradient, parts, warn
 from fewtask.hypergradient.conjugate_gradient import ConjugateGradient
 from fewtask.hypergradient.direct import Direct
 from fewtask.hypergradient.finite_difference import FiniteDifference
@@ -30,6 +30,12 @@ ESTIMATORS: Registry[type[Estimator]] = Registry(
     "hypergradient estimator",
     "fewtask.estimators",
     {estimator.name: estimator for estimator in (Direct, T1T2, Neumann, ConjugateGradient, Nystrom, FiniteDifference)},
+)
+
+
+NOTHING_DIRECT = (
+    "λ acts on training alone, so that its direct gradient is zero and it learns nothing: use hyper.estimator "
+    "neumann or conjugate-gradient"
 )
 
 
@@ -95,6 +101,8 @@ def hypergradient(
     problem = estimator.problem(train_loss, theta, lam, train_grad, validation_theta)
     indirect = estimator.indirect(problem, Options(step, terms, damping, decay, scale), report, memory)
     report.update(direct=norm(direct), indirect=norm(indirect))
+    if estimator.name == "direct" and lam and report["direct"] == 0:
+        warn(NOTHING_DIRECT)
     return [a + b for a, b in zip(direct, indirect)]
 
 
