@@ -42,6 +42,7 @@ SPEED = ROOT / "docs" / "speed.md"
 SECOND = ROOT / "docs" / "second-order.md"
 STUDIES = {SMALL_PHI: SPEED, SECOND_ORDER: SECOND}
 SHOWN = ("Meta-Interpolation", "best of the others", "difference, paired", "seeds")
+LAMBDA_SHOWN = ("validation %", "test % (seeds)", "row − ProtoNet")
 NOTE = (
     "Test accuracy in percent ± half of the 95 % interval over seeds. Every method had the best of as many settings, "
     "chosen on meta-validation. How each was made, and [what was found](index.md#findings)."
@@ -67,6 +68,15 @@ def results_table(index: str) -> str:
     if others:
         lines += ["", f"Not yet with every method at its best: {', '.join(others)}."]
     return re.sub(r"\]\((?!http)", "](docs/results/", "\n".join(lines))
+
+
+def lambda_table(page: str) -> str:
+    """What λ gains on the classes that it learns from and on others: columns of that experiment's table."""
+    head, _, *rows = [_cells(line) for line in _block(page[page.index("experiment `esc50/lambda-fits`") :], "\n|  | ")]
+    places = [0, *(head.index(name) for name in LAMBDA_SHOWN)]
+    lines = [[head[place] for place in places], ["---", *["---:"] * len(LAMBDA_SHOWN)]]
+    lines += [[row[place] for place in places] for row in rows]
+    return "\n".join("| " + " | ".join(line) + " |" for line in lines)
 
 
 def _block(page: str, start: str) -> list[str]:
@@ -111,6 +121,8 @@ def study_pages(collected: Collected) -> dict[Path, str]:
             found[drawn] = picture
             table = f"![What each row brings, and what it costs](pictures/{drawn.name})\n\n{table}"
         found[page] = filled(page.read_text(encoding="utf-8"), name, table)
+    lambdas = lambda_table((INDEX.parent / "esc50.md").read_text(encoding="utf-8"))
+    found[SECOND] = filled(found[SECOND], "lambda-fits", lambdas)
     return found
 
 

@@ -182,13 +182,22 @@ def test_in_short_says_where_it_leads_where_not_and_at_what_cost(tmp_path: Path)
     for cell in other.tables[0].cells:
         write_cell(ledger, cell, 6 if cell.method == "meta-interpolation" else 3, 3)
     fill(tmp_path, 1, ("esc50/main",))
+    paper = declare(
+        tmp_path, "tox21/paper", "exploration", 'preset = "tox21"\ntables = ["table1"]\nset = { "train.steps" = 7 }', 3
+    )
+    for cell in paper.tables[0].cells:
+        write_cell(Ledger(paper.records), cell, 1 if cell.method == "meta-interpolation" else 3, 3)
     collected = collect(tmp_path)
-    leads, over, means, cost = in_short(collected)
+    leads, over, means, with_papers_settings, cost = in_short(collected)
     assert re.search(r"the best of the others Meta-Interpolation is clearly ahead on tox21 \(\+1\d\.\d\d", leads)
     assert re.search(r", clearly behind on nci \(-\d\.\d\d ± \d\.\d\d\)\.$", leads)
     assert "esc50" not in leads, "its methods did not have their best"
     assert over.count("clearly ahead on nci") == 1
     assert "within chance on tox21 (+0.00 ± 0.00)" in means
+    assert with_papers_settings.startswith(
+        "With the paper's own settings for all, Meta-Interpolation is against ProtoNet"
+    )
+    assert re.search(r"clearly behind on tox21 \(-\d+\.\d\d ± \d\.\d\d\)\.$", with_papers_settings)
     # A made-up run takes 100 seconds and ten more for each row above it.
     assert cost == (
         "With the time of a ProtoNet run as 1 a run takes 1.0 to 1.5 (Mean interpolation), 1.0 to 1.4 (ProtoNet+ST), "

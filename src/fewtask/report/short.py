@@ -9,7 +9,7 @@ from fewtask.experiments.summary import CellResult
 from fewtask.experiments.tables import METHOD_TITLES, OURS
 from fewtask.report.collect import PROTONET, Collected, DatasetPage, Shown
 
-BEST = "best"
+BEST, PAPER = "best", "paper"
 MEAN = METHOD_TITLES["mean-interpolation"]
 TITLE = METHOD_TITLES[OURS]
 
@@ -21,10 +21,17 @@ def in_short(collected: Collected) -> list[str]:
         return []
     leads = {title: None if one.standing is None else one.standing.lead for title, one in best.items()}
     ours, means = ({title: _difference(one, row, PROTONET) for title, one in best.items()} for row in (TITLE, MEAN))
+    papers = {
+        page.title: _difference(one, TITLE, PROTONET)
+        for page in collected.datasets
+        for one in page.shown
+        if one.experiment.folder.name == PAPER
+    }
     sentences = [
         (f"With every method at its best, against the best of the others {TITLE} is", _sorted(leads)),
         (f"Against ProtoNet alone {TITLE} is", _sorted(ours)),
         (f"{MEAN}, which learns nothing about merging, is against ProtoNet", _sorted(means)),
+        (f"With the paper's own settings for all, {TITLE} is against ProtoNet", _sorted(papers)),
         *(("With fewer tasks and rows", _map_text(page.title, one)) for page, one in _maps(collected)),
         ("With the time of a ProtoNet run as 1 a run takes", _costs(list(best.values()))),
     ]
@@ -73,12 +80,14 @@ def _maps(collected: Collected) -> Iterator[tuple[DatasetPage, Shown]]:
 def _map_text(title: str, one: Shown) -> str:
     """In how many cells of a map interpolation is clearly ahead of ProtoNet or behind it."""
     filled = next(filled for filled in one.filled if filled.table.kind == "map")
+    cells = len({r.cell.column for r in filled.test.results if r.cell.row in (TITLE, MEAN) and r.behind is not None})
+    if cells < 2:
+        return ""
     texts = []
     for row in (TITLE, MEAN):
         behind = [r.behind for r in filled.test.results if r.cell.row == row and r.behind is not None]
         worse, better = (sum(is_clear(mean) and sign * mean.value > 0 for mean in behind) for sign in (1, -1))
         texts.append(f"{row} is clearly ahead of ProtoNet in {better} and clearly behind in {worse}")
-    cells = len({result.cell.column for result in filled.test.results})
     return f"on {title}, {cells} cells of its map: {', '.join(texts)}"
 
 
