@@ -128,7 +128,8 @@ def _wrong_entry(values: Any, wanted: dict[str, type | tuple[type, ...]], prefix
 def hyper_summary(method: Method, history: list[dict[str, Any]], input_shape: tuple[int, ...]) -> dict[str, Any] | None:
     """How λ was trained: its updates, the way it went, the parts of its gradient; None without λ.
 
-    moved: distance of the selected λ from its start, as a share of the start's length.
+    moved: distance of the selected λ from its start, as a share of the start's length, or the distance itself where
+    λ starts at zero, as a gate does.
     direct, indirect: mean lengths of the two parts of the hypergradient.
     diverged: at how many updates the series did not converge.
     """
@@ -141,7 +142,7 @@ def hyper_summary(method: Method, history: list[dict[str, Any]], input_shape: tu
         start = make_method(method.settings, input_shape).outer()
     way = norm([now.detach().cpu() - then.detach() for now, then in zip(method.outer(), start)])
     means = {key: _rounded(float(np.mean([row[key] for row in rows]))) if rows else None for key in LENGTHS}
-    summary = {"updates": len(rows), "moved": _rounded(way / max(norm(start), 1e-12)), **means}
+    summary = {"updates": len(rows), "moved": _rounded(way / (norm(start) or 1.0)), **means}
     summary["diverged"] = sum(bool(row.get("diverged")) for row in rows)
     if rows and "weight" in rows[-1]:
         summary["weight"] = _rounded(rows[-1]["weight"])
