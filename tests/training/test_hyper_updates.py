@@ -16,6 +16,7 @@ from fewtask.hypergradient import ESTIMATORS
 from fewtask.methods import make_method
 from fewtask.methods.meta_interpolation import MetaInterpolation
 from fewtask.pool import TaskPool
+from fewtask.record import hyper_summary
 from fewtask.sampler import EpisodeSampler
 from fewtask.settings import RunSettings, update
 from fewtask.training.loop import new_state, training_step
@@ -182,3 +183,16 @@ def test_only_a_share_of_the_steps_interpolates(monkeypatch: pytest.MonkeyPatch)
     assert [c for c in calls if c == "interpolated"] == ["interpolated"] * 3
     with pytest.raises(SettingsError, match=r"interpolation\.share"):
         started(interpolation={"share": 1.5}).method.check(pool(), pool())
+
+
+@pytest.mark.parametrize(("name", "share"), [("gate", 1.0), ("random-weight", 0.5413)])
+def test_the_way_of_lambda_is_a_share_of_its_start_or_a_distance_from_zero(name: str, share: float) -> None:
+    settings = update(update(RunSettings(method="meta-interpolation"), SMALL), {"set_function": {"name": name}})
+    torch.manual_seed(settings.seed)
+    made = make_method(settings, (4,))
+    (first, *_) = made.outer()
+    with torch.no_grad():
+        first.view(-1)[0] += 0.25
+    summary = hyper_summary(made, [], (4,))
+    assert summary is not None
+    assert summary["moved"] == pytest.approx(0.25 / share, abs=1e-3)
