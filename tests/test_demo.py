@@ -45,11 +45,11 @@ def test_the_demo_compares_best_with_best_at_few_tasks_and_at_all(capsys: pytest
     printed = capsys.readouterr().out
     assert "8 runs, 0 in the ledger, 8 to do" in printed
     assert "All of it: here/README.md" in printed
-    for tasks in (4, 16):
-        untrained = rf"With {tasks} training tasks, against ProtoNet: Centroid \(untrained\) is \w+ by \d"
+    for tasks in ("4 training tasks of 5 rows", "16 training tasks of all rows"):
+        untrained = rf"With {tasks}, against ProtoNet: Centroid \(untrained\) is \w+ by \d"
         assert re.search(untrained, printed)
     page = Path("here/README.md").read_text()
-    assert page.index("## 4 training tasks") < page.index("## 16 training tasks")
+    assert page.index("## 4 training tasks of 5 rows") < page.index("## 16 training tasks of all rows")
     for title in ("Centroid (untrained)", "ProtoNet", "Mean interpolation", "Meta-Interpolation"):
         assert page.count(f"| {title} |") == 2
     assert Path("here/demo.png").exists()
@@ -79,13 +79,23 @@ def test_the_demo_says_who_is_ahead_and_whether_it_is_clear() -> None:
     accuracy = Mean(0.8, 0.1, 3, "seeds")
     results = [CellResult(cell, 3, accuracy, own, {}, *[None] * 6) for cell, own in zip(table.cells, behind)]
     summary = Summary(table, "test", tuple(results), 3)
-    few = "With 4 training tasks, against ProtoNet: Mean interpolation is ahead by 4.00 ± 1.00 points, clearly."
+    few = (
+        "With 4 training tasks of 5 rows, against ProtoNet: Mean interpolation is ahead by 4.00 ± 1.00 points, clearly."
+    )
     many = (
-        "With 16 training tasks, against ProtoNet: Mean interpolation is behind by 2.00 ± 3.00 points, within chance."
+        "With 16 training tasks of all rows, against ProtoNet: Mean interpolation is behind by 2.00 ± 3.00 points, "
+        "within chance."
     )
     assert findings(summary) == [few, many]
     head, _, protonet, mean, *rest = readme_table(summary).splitlines()
-    assert head == "| test % | 4 training tasks | minus ProtoNet | 16 training tasks | minus ProtoNet |"
+    assert (
+        head
+        == "| test % | "
+        + " | ".join(
+            f"{column} | minus ProtoNet" for column in ("4 training tasks of 5 rows", "16 training tasks of all rows")
+        )
+        + " |"
+    )
     assert protonet == "| ProtoNet | 80.00 ± 10.00 (3) |  | 80.00 ± 10.00 (3) |  |"
     assert mean == "| Mean interpolation | 80.00 ± 10.00 (3) | +4.00 ± 1.00 | 80.00 ± 10.00 (3) | -2.00 ± 3.00 |"
     assert rest == ["", f"{few} {many}"]
