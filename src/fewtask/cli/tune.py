@@ -86,6 +86,9 @@ def main(argv: list[str]) -> int:
         shared = [change for change in (*changes, search.rounds[-1].changes) if change]
         write_text(command.write, preset_text(base, about, shared, found))
         console.print(f"written: {relative(command.write)}", highlight=False)
+    elif chosen and folder is not None:
+        kept = relative(folder / "preset.toml")
+        console.print(f"kept as it was: {kept}; with --write {kept} these choices replace it", highlight=False)
     return code
 
 
