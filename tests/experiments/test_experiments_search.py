@@ -190,7 +190,9 @@ set = { "train.steps" = 2 }
 """
 
 
-def test_an_experiment_declares_where_its_search_starts_its_rounds_and_gets_its_preset(tmp_path: Path) -> None:
+def test_an_experiment_declares_where_its_search_starts_its_rounds_and_gets_its_preset(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     folder = tmp_path / "digits" / "searched"
     folder.mkdir(parents=True)
     (folder / "experiment.toml").write_text(EXPERIMENT)
@@ -221,6 +223,7 @@ def test_an_experiment_declares_where_its_search_starts_its_rounds_and_gets_its_
     (folder / "preset.toml").write_text('extends = "rainbow-digits"')
     assert main(["tune", "digits/searched", *flags]) == 0
     assert (folder / "preset.toml").read_text() == 'extends = "rainbow-digits"'
+    assert "kept as it was" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("grid", sorted(ROOT.glob("*/*/grid.toml")), ids=lambda path: "/".join(path.parts[-3:-1]))

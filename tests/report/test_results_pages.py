@@ -96,12 +96,16 @@ def test_all_runs_are_in_a_csv_with_the_settings_that_are_their_own(tmp_path: Pa
 
 def test_names_from_records_are_text_and_no_markup(tmp_path: Path) -> None:
     text = '[[rows]]\ntitle = "<script>alert(1)</script> a|b_c"\nmethod = "mlti"\n'
-    one = declare(tmp_path, "nci/odd", "primary", 'preset = "nci"\nnote = "<img src=x>"\n' + text, 1)
+    one = declare(tmp_path, "nci/odd", "primary", 'preset = "nci"\nnote = "<img src=x> `a_b` `<b>`"\n' + text, 1)
     fill_one(one)
     for made in pages(collect(tmp_path)).values():
         assert "<script" not in made
         assert "<img" not in made
-    assert "&lt;script&gt;alert(1)&lt;/script&gt; a\\|b\\_c" in pages(collect(tmp_path))["nci.md"]
+        assert "<b>" not in made
+    page = pages(collect(tmp_path))["nci.md"]
+    assert "&lt;script&gt;alert(1)&lt;/script&gt; a\\|b\\_c" in page
+    # Code is code, unless it could be more than that.
+    assert "&lt;img src=x&gt; `a_b` \\`&lt;b&gt;\\`" in page
     assert html("Text <script> with **strong** `a<b`.\n\n- one\n  and on\n- two") == (
         "<p>Text &lt;script&gt; with <strong>strong</strong> <code>a&lt;b</code>.</p>\n"
         "<ul><li>one and on</li><li>two</li></ul>"

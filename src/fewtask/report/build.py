@@ -114,13 +114,16 @@ def _environment() -> Any:
         from jinja2 import Environment, PackageLoader, StrictUndefined
     except ImportError as error:
         raise RunError('the report needs Jinja2: pip install "fewtask[report]"') from error
-    return Environment(
+    made = Environment(
         loader=PackageLoader("fewtask", "report"),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )
+    # Escapes for itself.
+    made.filters["prose"] = inline
+    return made
 
 
 def _dataset(dataset: DatasetPage) -> DatasetPart:

@@ -5,6 +5,8 @@ Numbers come from the records, words from `findings.md` and from `notes.md` of a
 
 from __future__ import annotations
 
+import re
+
 from fewtask.experiments.declared import Experiment
 from fewtask.experiments.pictures import dot_chart, heat_map
 from fewtask.experiments.render import (
@@ -128,9 +130,9 @@ def dataset_page(dataset: DatasetPage) -> str:
 
 def _experiment(one: Shown) -> list[str]:
     experiment = one.experiment
-    lines = [f"## {_plain(experiment.title)}", "", f"{_plain(experiment.asks)}", ""]
+    lines = [f"## {_plain(experiment.title)}", "", _prose(experiment.asks), ""]
     lines += [f"- experiment `{experiment.name}`, {experiment.role}"]
-    lines += [f"- looked at before: {_plain(experiment.looked_at)}"]
+    lines += [f"- looked at before: {_prose(experiment.looked_at)}"]
     base, changes = preset_lines(experiment)
     preset = base or preset_label(experiment.preset)
     if not changes:
@@ -143,7 +145,7 @@ def _experiment(one: Shown) -> list[str]:
         ]
     lines += [f"- rows of the data: {', '.join(one.fingerprints)}" if one.fingerprints else "", ""]
     if experiment.note:
-        lines += [_plain(experiment.note), ""]
+        lines += [_prose(experiment.note), ""]
     for filled in one.filled:
         lines += _table(filled, experiment)
     lines += [*(f"- {_plain(text)}" for text in one.choices), ""] if one.choices else []
@@ -225,3 +227,9 @@ def _plain(text: str) -> str:
     """Text that Markdown leaves alone, and that is no HTML whatever a record's names say."""
     text = text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
     return text.replace("|", "\\|").replace("_", "\\_").replace("`", "\\`").replace("[", "\\[")
+
+
+def _prose(text: str) -> str:
+    """What people wrote about an experiment: plain but for `code`."""
+    *pairs, last = re.split(r"(`[^`<>&]+`)", text)
+    return "".join([*(one if one.startswith("`") else _plain(one) for one in pairs), _plain(last)])
