@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 import torch
 
 from fewtask import threads
+from fewtask.auto.vote import judge_episodes
 from fewtask.bench.sizes import SIZES
 from fewtask.evaluation import evaluate
-from fewtask.methods import make_method
+from fewtask.methods import logistic, make_method
 from fewtask.pool import Pools
-from fewtask.protocol import selection_episodes
+from fewtask.protocol import draw_episodes, selection_episodes
 from fewtask.settings import update
 from fewtask.threads import BusyWarning, keep_memory, notice_others, settle_threads
 from fewtask.training.loop import fit
@@ -89,3 +91,36 @@ def test_threads_are_set_where_a_number_is_given(monkeypatch: pytest.MonkeyPatch
     settle_threads(3)
     assert given == [3]
     assert keep_memory.cache_info().currsize == 1
+
+
+def test_logistic_regression_computes_with_one_thread_and_gives_the_others_back(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    seen: list[int] = []
+
+    def newton(rows: torch.Tensor, wanted: torch.Tensor) -> torch.Tensor:
+        seen.append(torch.get_num_threads())
+        return torch.zeros(wanted.shape[1], rows.shape[1], dtype=rows.dtype)
+
+    monkeypatch.setattr(logistic, "_newton", newton)
+    with threads.computing_with(2):
+        logistic.regress(torch.randn(4, 3), torch.tensor([0, 0, 1, 1]), 2, torch.randn(5, 3))
+        assert torch.get_num_threads() == 2
+    assert seen == [1]
+
+
+def test_episodes_are_judged_with_one_thread() -> None:
+    size = SIZES["tox21"].small()
+    pool = size.pool()
+    method = make_method(size.settings("centroid"), size.input_shape)
+    seen: list[int] = []
+
+    def progress(rows: Iterable[Any], what: str, total: int | None = None) -> Iterator[Any]:
+        for row in rows:
+            seen.append(torch.get_num_threads())
+            yield row
+
+    with threads.computing_with(2):
+        judge_episodes([method], pool, draw_episodes(pool, 3, 2, 1, 2, seed=0), progress)
+        assert torch.get_num_threads() == 2
+    assert seen == [1, 1, 1]

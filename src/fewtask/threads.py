@@ -60,7 +60,7 @@ def as_begun(threads: int | None, what: str, say: bool = True) -> Iterator[None]
     import torch
 
     now = torch.get_num_threads()
-    if threads in (None, now):
+    if threads is None or threads == now:
         yield
         return
     if say:
@@ -70,6 +70,19 @@ def as_begun(threads: int | None, what: str, say: bool = True) -> Iterator[None]
             ThreadsWarning,
             stacklevel=3,
         )
+    with computing_with(threads):
+        yield
+
+
+@contextlib.contextmanager
+def computing_with(threads: int) -> Iterator[None]:
+    """Within the block torch computes with so many threads.
+
+    One for many small matrices: on a busy machine each waits longer for a second thread than it takes.
+    """
+    import torch
+
+    now = torch.get_num_threads()
     torch.set_num_threads(threads)
     try:
         yield

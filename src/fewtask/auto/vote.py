@@ -15,6 +15,7 @@ from fewtask.methods import Method
 from fewtask.methods.adapted import Adapted
 from fewtask.pool import TaskPool
 from fewtask.protocol import EpisodeList
+from fewtask.threads import computing_with
 
 
 @dataclass(frozen=True)
@@ -76,10 +77,12 @@ def judge_episodes(
     K, shot = episodes.rows.shape[1], episodes.shot
     labels = torch.arange(K, device=pool.rows.device).repeat_interleave(shot)
     found = []
-    for rows in progress(position, what, total=len(position)):
-        support, query = rows[:, :shot].reshape(-1), rows[:, shot:].reshape(-1)
-        adapted = [member.adapt(z[support], labels, K) for member, z in zip(members, embedded)]
-        found.append(vote(adapted, [z[query] for z in embedded]))
+    # An episode is a handful of small matrices.
+    with computing_with(1):
+        for rows in progress(position, what, total=len(position)):
+            support, query = rows[:, :shot].reshape(-1), rows[:, shot:].reshape(-1)
+            adapted = [member.adapt(z[support], labels, K) for member, z in zip(members, embedded)]
+            found.append(vote(adapted, [z[query] for z in embedded]))
     return Judgement(
         np.stack([one.log_probabilities for one in found]),
         np.stack([one.distances for one in found]),

@@ -12,6 +12,7 @@ from torch import Tensor
 
 from fewtask.methods.adapted import Adapted, label_means
 from fewtask.methods.base import Method
+from fewtask.threads import computing_with
 
 ROUNDS = 100
 """Newton's method needs about ten."""
@@ -44,6 +45,7 @@ class Logistic(Method):
 
 
 @torch.no_grad()
+@computing_with(1)
 def regress(support: Tensor, labels: Tensor, classes: int, query: Tensor) -> Tensor:
     """Log-probabilities [M, K] of queries [M, D] from a support [S, D] with labels [S].
 
