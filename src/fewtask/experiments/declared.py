@@ -160,10 +160,10 @@ def _experiment(folder: Path, values: Mapping[str, Any]) -> Experiment:
         values.get("test", True), values.get("title", folder.name.replace("-", " ")), values.get("note", ""),
         nested(flat(values.get("set", {})).items()), (),
     )  # fmt: skip
-    tables = [paper_table(plain, name, values) for name in values.get("tables", ())]
+    tables = [paper_table(name, plain.name, preset, values) for name in values.get("tables", ())]
     if "map" in values:
-        tables.append(map_table(plain, values))
-    rows = [cell for row in values.get("rows", ()) for cell in row_cells(plain, row)]
+        tables.append(map_table(plain.title, preset, values))
+    rows = [cell for row in values.get("rows", ()) for cell in row_cells(plain.name, preset, row)]
     if tables:
         tables[0] = replace(tables[0], cells=(*tables[0].cells, *rows))
     elif rows:

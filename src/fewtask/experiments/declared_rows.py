@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from fewtask.auto_settings import VOTERS
 from fewtask.changes import flat, nested
@@ -14,9 +14,6 @@ from fewtask.experiments.narrowing import narrow
 from fewtask.experiments.tables import COMPARED, METHOD_TITLES, OURS, Axis, Table, get_table
 from fewtask.methods import AUTO
 from fewtask.presets import preset_label
-
-if TYPE_CHECKING:
-    from fewtask.experiments.declared import Experiment
 
 ROW_KEYS = ("title", "method", "settings_of", "set", "seeds", "refit", "voters")
 SHORT_TITLES = {
@@ -45,21 +42,21 @@ def compared(table: Table, wanted: str | None) -> Table:
     return replace(table, reference=wanted or own)
 
 
-def paper_table(experiment: Experiment, name: str, values: Mapping[str, Any]) -> Table:
+def paper_table(name: str, experiment: str, preset: str, values: Mapping[str, Any]) -> Table:
     """A table of the paper on the experiment's preset."""
-    table = narrow(get_table(name), [experiment.preset])
+    table = narrow(get_table(name), [preset])
     wanted = values.get("methods")
     if wanted is not None:
         known = {cell.method for cell in table.cells}
         if not known & set(wanted):
             raise unknown(f"method of {name}", wanted[0], known)
         table = narrow(table, methods=[method for method in wanted if method in known])
-    label = preset_label(experiment.preset)
-    cells = [replace(cell, column=cell.column.replace(label, experiment.name)) for cell in table.cells]
+    label = preset_label(preset)
+    cells = [replace(cell, column=cell.column.replace(label, experiment)) for cell in table.cells]
     return replace(table, cells=tuple(cells))
 
 
-def row_cells(experiment: Experiment, values: Mapping[str, Any]) -> list[Cell]:
+def row_cells(experiment: str, preset: str, values: Mapping[str, Any]) -> list[Cell]:
     """A row of its own, and its refit where that is asked for."""
     if unknown_keys := set(values) - set(ROW_KEYS):
         raise unknown("key of a row", min(unknown_keys), ROW_KEYS)
@@ -71,7 +68,7 @@ def row_cells(experiment: Experiment, values: Mapping[str, Any]) -> list[Cell]:
     settings = flat(values.get("set", {}))
     title = values.get("title", METHOD_TITLES.get(method, method))
     cell = Cell(
-        title, experiment.name, experiment.preset, method, nested(settings.items()),
+        title, experiment, preset, method, nested(settings.items()),
         seeds=values.get("seeds"), settings_of=values.get("settings_of"), voters=voters,
     )  # fmt: skip
     if not values.get("refit", False):
@@ -80,7 +77,7 @@ def row_cells(experiment: Experiment, values: Mapping[str, Any]) -> list[Cell]:
     return [cell, replace(cell, row=f"{title}, refit", changes=changes, steps_of=cell)]
 
 
-def map_table(experiment: Experiment, values: Mapping[str, Any]) -> Table:
+def map_table(title: str, preset: str, values: Mapping[str, Any]) -> Table:
     """A column for each pair of values, a row a method."""
     try:
         rows, columns = (_axis(values["map"][side]) for side in ("rows", "columns"))
@@ -91,7 +88,7 @@ def map_table(experiment: Experiment, values: Mapping[str, Any]) -> Table:
         Cell(
             METHOD_TITLES.get(method, method),
             f"{rows.label(down)}, {columns.label(across)}",
-            experiment.preset,
+            preset,
             method,
             nested((axis.setting, value) for axis, value in ((rows, down), (columns, across)) if value is not None),
         )
@@ -99,7 +96,7 @@ def map_table(experiment: Experiment, values: Mapping[str, Any]) -> Table:
         for across in columns.values
         for method in methods
     ]
-    return Table("map", experiment.title, tuple(cells), METHOD_TITLES[OURS], "map", axes=(rows, columns))
+    return Table("map", title, tuple(cells), METHOD_TITLES[OURS], "map", axes=(rows, columns))
 
 
 def _axis(values: Mapping[str, Any]) -> Axis:
